@@ -21,6 +21,7 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
 from kspec.render.fragments import Fragment, FragmentOrigin
 from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope, window_tile
+from kspec.render.pairs import PairsContext, pairs_context
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from kspec.spec.neighbours.samples import with_sample_macros
 
@@ -83,6 +84,7 @@ class ElementwiseContext:
     tile: str = ""
     capture: str = "&"
     adjoint: AdjointContext | None = None
+    pairs: PairsContext | None = None
     template: str = "elementwise.cu.j2"
 
 
@@ -260,6 +262,7 @@ def elementwise_context(
         # `_ind` is set for each element.
         capture="KSPEC_CAPTURE" if tile and "_ind" not in spec.words else "&",
         adjoint=None if spec.adjoint is None else adjoint_context(spec, spec.adjoint),
+        pairs=pairs_context(spec, fragments["operation"], binding),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],

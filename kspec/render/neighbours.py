@@ -62,8 +62,13 @@ def window_tile(windows: Sequence[Window]) -> str:
     return f"kspec::WindowTile<{axes}, {', '.join(f'kspec::Reach<{one}>' for one in reaches)}>"
 
 
-def window_scope(spec: ElementwiseSpec, windows: Sequence[Window]) -> WindowScope:
-    """Return the lines around the operation of a kernel that reads some windows."""
+def window_scope(
+    spec: ElementwiseSpec, windows: Sequence[Window], ctype: str = ""
+) -> WindowScope:
+    """Return the lines around the operation of a kernel that reads some windows.
+
+    `ctype` is the C++ type of their elements, where it is not the declared one.
+    """
     params = {param.name: param for param in spec.params}
     if spec.adjoint is not None:
         params[spec.adjoint.param.name] = spec.adjoint.param
@@ -73,7 +78,7 @@ def window_scope(spec: ElementwiseSpec, windows: Sequence[Window]) -> WindowScop
     names = (*(param.name for param, _ in windowed), *map(_sample_macro_name, sampled))
     return WindowScope(
         (
-            *(_center(param) for param, _ in windowed if param.name in alone),
+            *(_center(param, ctype) for param, _ in windowed if param.name in alone),
             *(_window_macro(param, window) for param, window in windowed),
             *(_sample_macro(param, spec.samples[param.name].order) for param in sampled),
         ),
@@ -105,9 +110,10 @@ def adjoint_context(spec: ElementwiseSpec, adjoint: Adjoint) -> AdjointContext:
     )
 
 
-def _center(param: Param) -> str:
+def _center(param: Param, ctype: str) -> str:
     """Return the variable that is a windowed parameter's element."""
-    return f"{parameters.item(param, output=False)} = {parameters.window_name(param)}.center();"
+    item = f"const {ctype} {param.name}" if ctype else parameters.item(param, output=False)
+    return f"{item} = {parameters.window_name(param)}.center();"
 
 
 def _window_macro(param: Param, window: Window) -> str:

@@ -20,6 +20,7 @@ from kspec.pipeline import LazySource
 from kspec.runtime.kernels import loop_nest
 from tests.windows.reference import BOUNDARIES, correlate, neighbours
 from tests.windows.test_adjoint import LINE, STAR
+from tests.windows.test_selection import NARROW, SELECTIONS, SKEWED, limited, narrow
 from tests.windows.test_windows import LAPLACIAN, WIDE, integers, wide
 from tests.windows.test_windows import STAR as STAR_WEIGHTS
 
@@ -28,14 +29,15 @@ ALL = [*BOUNDARIES, "valid"]
 
 @pytest.fixture(autouse=True)
 def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Compile and schedule as for a GPU, for kernels that are made in the test."""
+    """Compile and schedule as for a GPU that has pairs, for kernels that are made in the test."""
     texts: list[str] = []
     render, choose = LazySource.__call__, loop_nest.choose_windows
 
     def without_host(self: LazySource, wanted: Any) -> CudaSource:
         source = render(self, wanted)
         texts.append(source.text)
-        return replace(source, text=f"#undef KSPEC_HOST\n{source.text}")
+        macros = "#undef KSPEC_HOST\n#define KSPEC_PAIRS true\n"
+        return replace(source, text=macros + source.text)
 
     def on_a_gpu(*args: Any, on_host: bool, **keywords: Any) -> Any:
         assert on_host
@@ -86,6 +88,21 @@ def test_strides_and_given_outputs() -> None:
             given = np.empty(expected.shape[::-1]).T
             assert kernel(view, given, boundary=boundary) is given
             np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("boundary", ALL)
+def test_pairs(boundary: str, dtype: str) -> None:
+    """Two elements of a pack at once, at both ends of rows and between."""
+    for kernel, expected in SELECTIONS:
+        for shape in [(9, 1056), (2, 40, 544), (5, 32), (3, 16), (12, 70)]:
+            u = narrow(dtype, *shape)
+            found = anew(kernel)(u, boundary=boundary)
+            np.testing.assert_array_equal(found, expected(u, boundary))
+    u, limit = narrow(dtype, 12, 1056), narrow(dtype, 24, 1056)[12:]
+    for other in (limit, limit[0, 0])[boundary == "valid" :]:
+        found = anew(SKEWED)(u, other, boundary=boundary)
+        np.testing.assert_array_equal(found, limited(u, other, boundary))
 
 
 def test_the_index_and_windows_of_fewer_axes() -> None:

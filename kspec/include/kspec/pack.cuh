@@ -39,6 +39,7 @@ template <class T, int V, bool WORDS = FitsWords<T>::value && (V > 1)> struct Pa
 
 template <class T, int V> struct Pack<T, V, true> {
   enum { BYTES = sizeof(T) * V, WORDS = (BYTES + 3) / 4, ACCESS = BYTES > 16 ? 16 : BYTES };
+  enum { PER_WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1 };
   typedef typename Word<ACCESS>::type Access;
 
   unsigned int word[WORDS];
@@ -60,11 +61,7 @@ template <class T, int V> struct Pack<T, V, true> {
   __device__ inline T pick(int j) const {
     T value;
     if (sizeof(T) < 4) {
-      enum { PER_WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1 };
-      unsigned int bits = word[0];
-#pragma unroll
-      for (int k = 1; k < WORDS; ++k) bits = j / PER_WORD == k ? word[k] : bits;
-      bits >>= (j % PER_WORD) * 8 * sizeof(T);
+      const unsigned int bits = word_of(j) >> (j % PER_WORD) * 8 * sizeof(T);
       memcpy(&value, &bits, sizeof(T));
     } else {
       value = get(0);
@@ -75,6 +72,13 @@ template <class T, int V> struct Pack<T, V, true> {
       }
     }
     return value;
+  }
+  // The word of a narrow element.
+  __device__ inline unsigned int word_of(int j) const {
+    unsigned int found = word[0];
+#pragma unroll
+    for (int k = 1; k < WORDS; ++k) found = j / PER_WORD == k ? word[k] : found;
+    return found;
   }
   // `value` comes by copy: memcpy from a reference to global memory would load byte by byte.
   __device__ inline void put(int j, T value) {
@@ -203,6 +207,12 @@ template <int V, class T> __device__ inline void write_pack(T* data, const T (&v
   static_assert(sizeof(T) * V <= 16, "one access writes at most 16 bytes");
   typename Word<sizeof(T) * V>::type word;
   memcpy(&word, value, sizeof(word));
+  __stwb(reinterpret_cast<typename Word<sizeof(T) * V>::type*>(data), word);
+}
+template <int V, class T> __device__ inline void write_pack(T* data, const Pack<T, V>& pack) {
+  static_assert(sizeof(T) * V <= 16, "one access writes at most 16 bytes");
+  typename Word<sizeof(T) * V>::type word;
+  memcpy(&word, pack.word, sizeof(word));
   __stwb(reinterpret_cast<typename Word<sizeof(T) * V>::type*>(data), word);
 }
 template <class T> __device__ inline void write_pack(T* data, const T (&value)[1]) {

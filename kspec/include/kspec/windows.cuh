@@ -11,6 +11,7 @@
 #include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
 #include "kspec/opaque.cuh"
+#include "kspec/pairs.cuh"
 #ifdef KSPEC_HOST
 #include "kspec/message.cuh"
 #endif
@@ -110,15 +111,19 @@ template <class Source, class Around, int V = 1> class Neighbours {
     if constexpr (V == 1) {
       return load_single(row + column * strides_[0]);
     } else {
-      const int number = (int)column & (V - 1);
-      Pack<Element, V> pack;
-      pack.load_read_only(element(start_, Bytes{row}) + (column - number));
-      return static_cast<T>(pack.pick(number));
+      return static_cast<T>(pack_at(row, column).pick((int)column & (V - 1)));
     }
   }
   __device__ inline T load_single(ptrdiff_t distance) const {
     return static_cast<T>(read_only(element(start_, Bytes{distance})));
   }
+
+  // The same as part of a word, for pairs.
+  template <class... Offset> __device__ inline InWord<T> read_in_word(Offset... offset) const {
+    CheckedOffsets<A, Offset...>();
+    return find({static_cast<ptrdiff_t>(offset)...});
+  }
+  __device__ inline InWord<T> center_in_word() const { return find({}); }
 
 #ifdef KSPEC_HOST
   // The same for offsets that the operation computes.
@@ -146,6 +151,17 @@ template <class Source, class Around, int V = 1> class Neighbours {
   typedef typename Stored<T>::type Element;
 
   __device__ inline int shift(int axis) const { return axis < 3 ? shift_[axis] : 0; }
+  __device__ inline Pack<Element, V> pack_at(ptrdiff_t row, ptrdiff_t column) const {
+    Pack<Element, V> pack;
+    pack.load_read_only(element(start_, Bytes{row}) + (column & -(ptrdiff_t)V));
+    return pack;
+  }
+  __device__ inline InWord<T> find(const ptrdiff_t (&offsets)[A]) const {
+    const ptrdiff_t column = step(offsets, 0);
+    if (Around::IN_PACKS || (column >= 0 && column < V))
+      return InWord<T>(pack_at(row_of(offsets), column), (int)column & (V - 1));
+    return InWord<T>(Around::template read<T>(*this, around_, offsets));
+  }
 
   const Source& window_;
   const ptrdiff_t* strides_;
@@ -159,6 +175,8 @@ template <class Source, class Around, int V = 1> class Neighbours {
 
 // Every element that is read is inside.
 struct AllInside {
+  enum { IN_PACKS = true };
+
   AllInside() = default;
   template <class Source> __device__ inline AllInside(const Source&, const ptrdiff_t*) {}
 
@@ -277,7 +295,6 @@ template <int W, class... Reaches> struct WindowTile {
     NARROW = farthest(0) <= 1,
     TALL = HIGH > 4,
     LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
-    LANES = W == 1 ? THREADS : W == 2 ? 64 : 32,
     STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
     // On a multiprocessor: with fewer of them, a thread has more registers.
     BLOCKS = TALL || LARGE             ? 2
@@ -288,19 +305,20 @@ template <int W, class... Reaches> struct WindowTile {
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
   // Of packs of V elements.
+  static constexpr int lanes(int V) { return W == 1 ? THREADS : W == 2 ? (V > 1 ? 64 : 128) : 32; }
   static constexpr int rows(int V) {
     return W == 1 || LARGE ? 1
            : W > 2         ? (V > 8 ? 1 : 2)
            : TALL          ? (V > 4 ? 32 / V : 10)
            : V > 8         ? 2
            : V > 1         ? 4
-                           : (VOLUME > 9 ? 4 : 8);
+                           : (VOLUME > 9 ? 4 : 12);
   }
   static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
   // Elements of a block along an axis, at each step.
   static constexpr int extent(int V, int axis) {
-    return axis == 0   ? LANES * V
-           : axis == 1 ? THREADS / LANES * rows(V)
+    return axis == 0   ? lanes(V) * V
+           : axis == 1 ? THREADS / lanes(V) * rows(V)
            : axis == 2 ? planes(V)
                        : 1;
   }
@@ -398,6 +416,7 @@ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, const Op& op
 
 // The elements next to a pack may be outside of their row.
 template <class Source, int V> struct RowEnds {
+  enum { IN_PACKS = false };
   typedef typename Source::type T;
   int before, behind;  // where they are, from the pack's first element
   bool no_before, no_behind;
@@ -470,6 +489,9 @@ template <int V, class Where> struct WindowAccessor {
   template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
     write_pack(element(data, Bytes{offset + distance}), value);
   }
+  template <class T> __device__ inline void store(T* data, const Pack<T, V>& pack) const {
+    write_pack(element(data, Bytes{offset + distance}), pack);
+  }
 };
 
 // A windowed operand loads what the operation reads.
@@ -497,6 +519,61 @@ struct Operand<Window<T, A, B>, V, WindowAccessor<V, Where>> {
   __device__ inline void store() {}
 };
 
+// Neighbours of a pair of elements.
+template <class Near> struct NeighbourPair {
+  typedef typename Near::type T;
+  Near first, second;
+
+  template <class... Offset> __device__ inline Pair<T> read(Offset... offset) const {
+    return pair(first.read_in_word(offset...), second.read_in_word(offset...));
+  }
+  __device__ inline Pair<T> center() const {
+    return pair(first.center_in_word(), second.center_in_word());
+  }
+};
+
+// An operand as the pairs of elements j and j + V / 2 of its pack.
+template <class Arg, int V, class Accessor> struct PairOperand;
+
+template <class T, int V, class Accessor>
+struct PairOperand<In<T>, V, Accessor> : Operand<In<T>, V, Accessor> {
+  using Operand<In<T>, V, Accessor>::Operand;
+  __device__ inline Pair<T> item(int j) const {
+    const auto& pack = this->slot.pack;
+    return pair(InWord<T>(pack, j), InWord<T>(pack, j + V / 2));
+  }
+};
+
+template <class T, int V, class Accessor> struct PairOperand<Out<T>, V, Accessor> {
+  const Out<T>& argument;
+  const Accessor accessor;
+  Pair<T> value[V / 2];
+
+  __device__ inline PairOperand(const Out<T>& argument, const Accessor& accessor)
+      : argument(argument), accessor(accessor) {}
+  __device__ inline void load() {}
+  __device__ inline Pair<T>& item(int j) { return value[j]; }
+  __device__ inline void store() { accessor.store(argument.data, unpaired<T, V>(value)); }
+};
+
+template <class T, int A, int B, int V, class Accessor>
+struct PairOperand<Window<T, A, B>, V, Accessor> : Operand<Window<T, A, B>, V, Accessor> {
+  typedef Operand<Window<T, A, B>, V, Accessor> Base;
+  using Base::Base;
+  __device__ inline auto item(int j) const {
+    typedef Neighbours<Window<T, A, B>, typename Base::Around, V> Near;
+    return NeighbourPair<Near>{Base::item(j), Base::item(j + V / 2)};
+  }
+};
+
+// Whether a kernel computes pairs where whole packs are `Where`.
+template <class Where> constexpr bool is_whole = false;
+template <> constexpr bool is_whole<AllInside> = true;
+template <> constexpr bool is_whole<InRows> = true;
+template <class Op, class Where, int V, class... Args>
+constexpr bool in_pairs = KSPEC_PAIRS && only_selects<Op> && is_whole<Where> && V % 2 == 0 &&
+                          (fits_pairs<typename Args::type> && ...);
+
 template <class Op, class... Operands>
 __device__ inline void compute_one(const Op& op, ptrdiff_t i, int j, Operands&... operands) {
   op(i + j, operands.item(j)...);
@@ -507,6 +584,15 @@ __device__ inline void compute_one(const Op& op, ptrdiff_t i, int j, Operands&..
 template <class Op, class... Operands, int... J>
 __device__ inline void compute_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
                                     Operands&&... operands) {
+  (operands.load(), ...);
+  (compute_one(op, i, J, operands...), ...);
+  (operands.store(), ...);
+}
+
+// The same for pairs. Inlined by force: left for later, it would read the parameters as memory.
+template <class Op, class... Operands, int... J>
+__device__ __forceinline__ void compute_pairs(const Op& op, ptrdiff_t i, Numbers<J...>,
+                                              Operands&&... operands) {
   (operands.load(), ...);
   (compute_one(op, i, J, operands...), ...);
   (operands.store(), ...);
@@ -526,8 +612,12 @@ __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
     return WindowAccessor<V, Where>{first[k], strides, index, row, plane, distance};
   };
   i += (row + plane * loop.extents[W > 1]) * loop.extents[0];
-  compute_pack(op, i, typename UpTo<V>::type(),
-               Operand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
+  if constexpr (in_pairs<Op, Where, V, Args...>)
+    compute_pairs(op.pairs, i, typename UpTo<V / 2>::type(),
+                  PairOperand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
+  else
+    compute_pack(op, i, typename UpTo<V>::type(),
+                 Operand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
 }
 
 // Packs of a thread in ROWS rows of some planes; the first element has `index`, and `number` is that
@@ -602,8 +692,8 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
   ptrdiff_t index[W];  // of a warp's first element; its lanes are in the same rows
 #pragma unroll
   for (int k = 0; k < W; ++k) index[k] = first[k];
-  index[0] += (threadIdx.x % Tile::LANES & ~31) * V;
-  if (W > 1) index[W > 1] += threadIdx.x / Tile::LANES * ROWS;
+  index[0] += (threadIdx.x % Tile::lanes(V) & ~31) * V;
+  if (W > 1) index[W > 1] += threadIdx.x / Tile::lanes(V) * ROWS;
   if (index[0] >= loop.extents[0]) return;
   int begin = 0, end = COLUMNS;  // columns whose windows lie inside
 #pragma unroll

@@ -1,0 +1,97 @@
+"""The second text of an operation that only selects: the same for pairs of elements.
+
+``kspec/pairs.cuh`` has pairs: two elements of 8 or 16 bits in a word, so that GPUs take the minima of
+both in one instruction.  Their types are ``auto`` in the text, for kernels know them only there.
+`kspec.cpp.selection` tells which operations only select.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kspec.cpp.selection import Names, only_selects, with_auto
+from kspec.model import dtypes
+from kspec.model.signature import Param
+from kspec.render import parameters
+from kspec.render.fragments import Fragment
+from kspec.render.neighbours import window_scope
+from kspec.spec.models import ElementwiseSpec
+
+_DTYPES = frozenset({"int8", "uint8", "int16", "uint16"})
+_AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class PairsContext:
+    """The function of a kernel's loop that computes pairs.
+
+    Attributes
+    ----------
+    parameters : str
+        Its parameters, but for the number of the element.
+    before : tuple of str
+        Lines before the operation.
+    operation : Fragment
+        The operation.
+    """
+
+    parameters: str
+    before: tuple[str, ...]
+    operation: Fragment
+
+
+def pairs_context(
+    spec: ElementwiseSpec, operation: Fragment, binding: Sequence[tuple[str, str]] | None
+) -> PairsContext | None:
+    """Return the function of pairs, or None for a kernel that does more than select.
+
+    Parameters
+    ----------
+    spec : ElementwiseSpec
+        The kernel.
+    operation : Fragment
+        Its operation.
+    binding : sequence of (str, str) or None
+        The only types this text will be compiled for.
+    """
+    names = _names(spec, dict(binding or ()))
+    if names is None or not only_selects(spec.operation, names, spec.expansion):
+        return None
+    items = (
+        *(_input(param, spec) for param in spec.inputs),
+        *(f"{_AUTO}& {name}" for name in spec.outputs.names),
+    )
+    return PairsContext(
+        parameters=", ".join(["ptrdiff_t", *items]),
+        before=window_scope(spec, spec.declaration().windows, _AUTO).before,
+        operation=replace(operation, text=with_auto(operation.text, names)),
+    )
+
+
+def _input(param: Param, spec: ElementwiseSpec) -> str:
+    """Return the parameter that is a pair of an input, or its window."""
+    in_window = param.name in spec.windows
+    return parameters.window_item(param) if in_window else f"const {_AUTO} {param.name}"
+
+
+def _names(spec: ElementwiseSpec, binding: Mapping[str, str]) -> Names | None:
+    """Return the names of an operation that may select, whose parameters have one narrow type."""
+    around = (spec.preamble, spec.loop_prep, spec.after_loop)
+    types = {param.type for param in spec.params}
+    if not spec.windows or spec.samples or spec.adjoint or any(map(str.strip, around)):
+        return None
+    if len(types) != 1 or any(param.raw or param.non_const for param in spec.params):
+        return None
+    (name,) = types
+    dtype = binding.get(name, name)
+    if len(dtype) > 1 and dtype not in _DTYPES:
+        return None
+    ctype = name if len(name) == 1 else dtypes.lookup(name).ctype
+    return Names(
+        windows=tuple(spec.windows),
+        inputs=tuple(one for one in spec.inputs.names if one not in spec.windows),
+        outputs=spec.outputs.names,
+        types=((*ctype.split(),),),
+        sizes=spec.size_names,
+    )
