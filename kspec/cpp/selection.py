@@ -57,8 +57,9 @@ def only_selects(fragment: str, names: Names, expansion: Expansion = _NO_MACROS)
     False
     """
     tokens = [*tokens_of(fragment)]
-    hidden = expansion.hidden(token.text for token in tokens if token.kind == "word")
-    return hidden == frozenset() and _Statements(names).select(tokens)
+    words = {token.text for token in tokens if token.kind == "word"}
+    plain = words.isdisjoint(expansion.bodies) and expansion.hidden(words) is not None
+    return plain and _Statements(names).select(tokens)
 
 
 def with_auto(fragment: str, names: Names) -> str:
