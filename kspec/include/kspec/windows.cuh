@@ -284,7 +284,8 @@ template <class... Rest> constexpr int largest(int one, Rest... rest) {
 }
 
 // Which elements a thread of a GPU takes: rows() rows of a pack in each of planes() planes, STEPS
-// times. Their windows share most of what is loaded. The numbers were measured on an H200.
+// times. Their windows share most of what is loaded. The numbers were measured on an H200, those of
+// single elements (V == 1) also on an H100.
 // kspec/runtime/schedules/window_schedule.py has the same.
 template <int W, class... Reaches> struct WindowTile {
   static constexpr int farthest(int axis) { return largest(Reaches::farthest(axis)...); }
@@ -305,14 +306,17 @@ template <int W, class... Reaches> struct WindowTile {
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
   // Of packs of V elements.
-  static constexpr int lanes(int V) { return W == 1 ? THREADS : W == 2 ? (V > 1 ? 64 : 128) : 32; }
+  static constexpr int lanes(int V) {
+    return W == 1 ? THREADS : W == 2 ? (V > 1 || TALL ? 64 : 128) : 32;
+  }
   static constexpr int rows(int V) {
     return W == 1 || LARGE ? 1
            : W > 2         ? (V > 8 ? 1 : 2)
            : TALL          ? (V > 4 ? 32 / V : 10)
            : V > 8         ? 2
            : V > 1         ? 4
-                           : (VOLUME > 9 ? 4 : 12);
+           : VOLUME < 10   ? 12
+                           : (HIGH > 0 ? 8 : 4);
   }
   static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
   // Elements of a block along an axis, at each step.
@@ -517,53 +521,6 @@ struct Operand<Window<T, A, B>, V, WindowAccessor<V, Where>> {
                                          A < 3 ? 0 : accessor.plane);
   }
   __device__ inline void store() {}
-};
-
-// Neighbours of a pair of elements.
-template <class Near> struct NeighbourPair {
-  typedef typename Near::type T;
-  Near first, second;
-
-  template <class... Offset> __device__ inline Pair<T> read(Offset... offset) const {
-    return pair(first.read_in_word(offset...), second.read_in_word(offset...));
-  }
-  __device__ inline Pair<T> center() const {
-    return pair(first.center_in_word(), second.center_in_word());
-  }
-};
-
-// An operand as the pairs of elements j and j + V / 2 of its pack.
-template <class Arg, int V, class Accessor> struct PairOperand;
-
-template <class T, int V, class Accessor>
-struct PairOperand<In<T>, V, Accessor> : Operand<In<T>, V, Accessor> {
-  using Operand<In<T>, V, Accessor>::Operand;
-  __device__ inline Pair<T> item(int j) const {
-    const auto& pack = this->slot.pack;
-    return pair(InWord<T>(pack, j), InWord<T>(pack, j + V / 2));
-  }
-};
-
-template <class T, int V, class Accessor> struct PairOperand<Out<T>, V, Accessor> {
-  const Out<T>& argument;
-  const Accessor accessor;
-  Pair<T> value[V / 2];
-
-  __device__ inline PairOperand(const Out<T>& argument, const Accessor& accessor)
-      : argument(argument), accessor(accessor) {}
-  __device__ inline void load() {}
-  __device__ inline Pair<T>& item(int j) { return value[j]; }
-  __device__ inline void store() { accessor.store(argument.data, unpaired<T, V>(value)); }
-};
-
-template <class T, int A, int B, int V, class Accessor>
-struct PairOperand<Window<T, A, B>, V, Accessor> : Operand<Window<T, A, B>, V, Accessor> {
-  typedef Operand<Window<T, A, B>, V, Accessor> Base;
-  using Base::Base;
-  __device__ inline auto item(int j) const {
-    typedef Neighbours<Window<T, A, B>, typename Base::Around, V> Near;
-    return NeighbourPair<Near>{Base::item(j), Base::item(j + V / 2)};
-  }
 };
 
 // Whether a kernel computes pairs where whole packs are `Where`.

@@ -115,9 +115,12 @@ def _tile(windows: Sequence[BoundWindow], pack: int) -> tuple[int, ...]:
     """
     axes = max(len(window.reach) for window in windows)
     volume = max(_volume(window) for window in windows)
-    tall = max(max(map(max, window.reach[:-1]), default=0) for window in windows) > 4
+    high = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
+    tall = high > 4
     large = volume > 64
-    lanes = _THREADS if axes == 1 else (64 if pack > 1 else 128) if axes == 2 else 32
+    lanes = _THREADS if axes == 1 else 32
+    if axes == 2:
+        lanes = 64 if pack > 1 or tall else 128
     if axes == 1 or large:
         rows = 1
     elif axes > 2:
@@ -126,8 +129,10 @@ def _tile(windows: Sequence[BoundWindow], pack: int) -> tuple[int, ...]:
         rows = 32 // pack if pack > 4 else 10
     elif pack > 1:
         rows = 2 if pack > 8 else 4
+    elif volume < 10:
+        rows = 12
     else:
-        rows = 4 if volume > 9 else 12
+        rows = 8 if high > 0 else 4
     planes = 3 if axes > 2 and not large and pack <= 4 else 1
     steps = 2 if axes == 2 and volume > 9 and not tall and not large else 1
     extents = (lanes * pack, _THREADS // lanes * rows, planes, 1)[:axes]
