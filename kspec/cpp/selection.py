@@ -59,7 +59,7 @@ def only_selects(fragment: str, names: Names, expansion: Expansion = _NO_MACROS)
     tokens = [*tokens_of(fragment)]
     words = {token.text for token in tokens if token.kind == "word"}
     plain = words.isdisjoint(expansion.bodies) and expansion.hidden(words) is not None
-    return plain and _Statements(names).select(tokens)
+    return plain and _Selection(names).select(tokens)
 
 
 def with_auto(fragment: str, names: Names) -> str:
@@ -86,7 +86,7 @@ def _type_length(words: Sequence[str], names: Names) -> int:
     return len(next(spellings, ()))
 
 
-class _Statements:
+class _Selection:
     """Statements that are read from left to right, and the variables they have set."""
 
     def __init__(self, names: Names) -> None:

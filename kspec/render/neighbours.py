@@ -62,9 +62,7 @@ def window_tile(windows: Sequence[Window]) -> str:
     return f"kspec::WindowTile<{axes}, {', '.join(f'kspec::Reach<{one}>' for one in reaches)}>"
 
 
-def window_scope(
-    spec: ElementwiseSpec, windows: Sequence[Window], ctype: str = ""
-) -> WindowScope:
+def window_scope(spec: ElementwiseSpec, windows: Sequence[Window], ctype: str = "") -> WindowScope:
     """Return the lines around the operation of a kernel that reads some windows.
 
     `ctype` is the C++ type of their elements, where it is not the declared one.

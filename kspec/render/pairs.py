@@ -1,8 +1,8 @@
-"""The second text of an operation that only selects: the same for pairs of elements.
+"""An operation that only selects in, its second text out: the same for pairs of narrow elements.
 
-``kspec/pairs.cuh`` has pairs: two elements of 8 or 16 bits in a word, so that GPUs take the minima of
-both in one instruction.  Their types are ``auto`` in the text, for kernels know them only there.
-`kspec.cpp.selection` tells which operations only select.
+A pair of ``kspec/pairs.cuh`` is two elements of 8 or 16 bits in one word, whose minima GPUs take at
+once.  The second text declares variables as ``auto``.  `kspec.cpp.selection` tells which operations
+only select, `kspec.render.neighbours` has the lines around them.
 """
 
 from __future__ import annotations

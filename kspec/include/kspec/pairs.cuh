@@ -5,8 +5,7 @@
 // operations these are; windows.cuh runs them.
 #pragma once
 
-#include "kspec/operand.cuh"
-#include "kspec/pack.cuh"
+#include "kspec/slots.cuh"
 
 namespace kspec {
 
@@ -49,7 +48,6 @@ template <class T> __device__ inline Pair<T> max(Pair<T> a, Pair<T> b) {
 }
 
 template <class T> constexpr bool fits_pairs = false;
-template <> constexpr bool fits_pairs<char> = true;
 template <> constexpr bool fits_pairs<signed char> = true;
 template <> constexpr bool fits_pairs<unsigned char> = true;
 template <> constexpr bool fits_pairs<short> = true;
@@ -72,7 +70,7 @@ template <class T> __device__ inline Pair<T> pair(const InWord<T>& first, const 
                                      : low | (low + 1) << 4 | high << 8 | (high + 1) << 12)};
 }
 
-// Elements j and j + V / 2 of pairs are those of a pack: neighbours of pairs are pairs.
+// The pack whose elements j and j + V / 2 are pairs.
 template <class T, int V>
 __device__ inline Pack<T, V> unpaired(const Pair<T> (&pairs)[V / 2]) {
   enum { STEP = 4 / (int)sizeof(T), HALF = V / 2 / STEP };
@@ -90,5 +88,54 @@ __device__ inline Pack<T, V> unpaired(const Pair<T> (&pairs)[V / 2]) {
   }
   return pack;
 }
+
+// Neighbours of a pair of elements.
+template <class Near> struct NeighbourPair {
+  typedef typename Near::type T;
+  Near first, second;
+
+  template <class... Offset> __device__ inline Pair<T> read(Offset... offset) const {
+    return pair(first.read_in_word(offset...), second.read_in_word(offset...));
+  }
+  __device__ inline Pair<T> center() const {
+    return pair(first.center_in_word(), second.center_in_word());
+  }
+};
+
+// ---- Operands: pair j of a pack are its elements j and j + V / 2, so that the neighbours of pairs are
+// pairs too, which the compiler sees
+
+// A windowed input.
+template <class Arg, int V, class Accessor> struct PairOperand : Operand<Arg, V, Accessor> {
+  typedef Operand<Arg, V, Accessor> Base;
+  using Base::Base;
+
+  __device__ inline auto item(int j) const {
+    typedef decltype(Base::item(j)) Near;
+    return NeighbourPair<Near>{Base::item(j), Base::item(j + V / 2)};
+  }
+};
+
+template <class T, int V, class Accessor>
+struct PairOperand<In<T>, V, Accessor> : Operand<In<T>, V, Accessor> {
+  using Operand<In<T>, V, Accessor>::Operand;
+
+  __device__ inline Pair<T> item(int j) const {
+    const auto& pack = this->slot.pack;
+    return pair(InWord<T>(pack, j), InWord<T>(pack, j + V / 2));
+  }
+};
+
+template <class T, int V, class Accessor> struct PairOperand<Out<T>, V, Accessor> {
+  const Out<T>& argument;
+  const Accessor accessor;
+  Pair<T> value[V / 2];
+
+  __device__ inline PairOperand(const Out<T>& argument, const Accessor& accessor)
+      : argument(argument), accessor(accessor) {}
+  __device__ inline void load() {}
+  __device__ inline Pair<T>& item(int j) { return value[j]; }
+  __device__ inline void store() { accessor.store(argument.data, unpaired<T, V>(value)); }
+};
 
 }  // namespace kspec
