@@ -62,8 +62,8 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(key_schedule, "_FEWEST", 1024)
     if request.param in ("groups", "many"):
         monkeypatch.setattr(key_schedule, "_SHARED", 0)
-    if request.param == "many":
-        monkeypatch.setattr(key_schedule, "_SOME", 2**60)
+    if request.param == "groups":
+        monkeypatch.setattr(key_schedule, "_FEWEST_GROUPED", 0)
     return str(request.param)
 
 
@@ -130,6 +130,7 @@ class TestGroups:
         self, monkeypatch: pytest.MonkeyPatch, schedules: list[KeySchedule]
     ) -> Iterator[None]:
         monkeypatch.setattr(key_schedule, "_SHARED", 0)
+        monkeypatch.setattr(key_schedule, "_FEWEST_GROUPED", 0)
         monkeypatch.setattr(key_schedule, "_GROUPED_CHUNK", 80_000)
         yield
         assert {one.layout for one in schedules} == {GROUPS}

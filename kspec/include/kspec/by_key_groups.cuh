@@ -6,7 +6,6 @@
 
 #include "kspec/by_key_runs.cuh"
 #include "kspec/key_sort.cuh"
-#include "kspec/opaque.cuh"
 
 namespace kspec {
 

@@ -47,6 +47,7 @@ _GROUP, _GROUPS, _STRETCH, _RANGE, _GROUPING = 1024, 1024, 32768, 32768, 106560
 _GROUPED_THREADS = 512
 _GROUPED_CHUNK = 2**26  # rows that are grouped at once
 _SOME = 4  # rows of a key, on average, for which grouping is worth it
+_FEWEST_GROUPED = 2**21  # rows, likewise
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
 _BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
 _TURNS = 16  # tiles of a block, where these may be any: all blocks end at about the same time
@@ -299,7 +300,9 @@ def _order_groups(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
     """Return the plan of rows of one column that are grouped by key, if there are enough."""
     if keyed.columns.size > 1 or how.size > 8 or keyed.count >= _GROUP * _GROUPS:
         return None
-    if keyed.length < _SOME * keyed.count or gpu.shared_memory < _GROUPING + _STATIC:
+    if keyed.length < max(_FEWEST_GROUPED, _SOME * keyed.count):
+        return None
+    if gpu.shared_memory < _GROUPING + _STATIC:
         return None
     chunk = min(_up(keyed.length, 4), _GROUPED_CHUNK)
     size = counted_size(how.size, 8)
