@@ -104,8 +104,8 @@ def segment_columns(ndim: int) -> str:
 def key_cells(ndim: int) -> str:
     """Return the smallest layout of reductions by key that holds `ndim` collapsed axes of columns.
 
-    All threads update the accumulators of keys; with `key_runs` and `key_sorted` elements keep
-    their order.
+    All threads update the accumulators of keys; with `key_runs`, `key_groups` and `key_sorted`
+    elements keep their order.
 
     >>> key_cells(0)
     'kspec::KeyCells<8>'

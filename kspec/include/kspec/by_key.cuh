@@ -35,6 +35,10 @@ template <int AXES, int INPUTS, int OUTPUTS> struct KeyPlan {
   Axes<AXES, INPUTS + OUTPUTS> rows;  // the columns
 
   __device__ inline ptrdiff_t slots() const { return count * outputs; }
+  // The key that rows are moved by: `count` for those of no output, which come last.
+  __device__ inline unsigned int kept(ptrdiff_t key) const {
+    return (unsigned int)((size_t)key < (size_t)count ? key : count);
+  }
 };
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<KeyCells<AXES>, INPUTS, OUTPUTS> : KeyPlan<AXES, INPUTS, OUTPUTS> {};
@@ -135,8 +139,8 @@ template <class Acc> struct LongSum {
 };
 
 // One thread takes some of the keys, and all elements in their order.
-template <class Op, int AXES, int I, int O>
-inline void reduce_keys(const Op& op, const KeyPlan<AXES, I, O>& plan) {
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const KeyPlan<AXES, I, O>& plan, const Inputs&...) {
   typedef typename Op::_Acc Acc;
   static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
   enum { LONGEST = 256 };
@@ -166,26 +170,6 @@ inline void reduce_keys(const Op& op, const KeyPlan<AXES, I, O>& plan) {
     if (cell.count > LONGEST) total = op._reduce(cell.total, total);
     post_slot(op, plan, slot, total, cell.count, any);
   }
-}
-template <class Op, int AXES, int I, int O, class... Inputs>
-inline void reduce(const Op& op, const Reduction<KeyCells<AXES>, I, O>& plan, const Inputs&...) {
-  reduce_keys(op, plan);
-}
-template <class Op, int AXES, int I, int O, class... Inputs>
-inline void reduce(const Op& op, const Reduction<KeyRuns<AXES>, I, O>& plan, const Inputs&...) {
-  reduce_keys(op, plan);
-}
-template <class Op, int AXES, int I, int O, class... Inputs>
-inline void reduce(const Op& op, const Reduction<KeyGroups<AXES>, I, O>& plan, const Inputs&...) {
-  reduce_keys(op, plan);
-}
-template <class Op, int AXES, int I, int O, class... Inputs>
-inline void reduce(const Op& op, const Reduction<KeySorted<AXES>, I, O>& plan, const Inputs&...) {
-  reduce_keys(op, plan);
-}
-template <class Op, int AXES, int I, int O, class... Inputs>
-inline void reduce(const Op& op, const Reduction<KeyBins<AXES>, I, O>& plan, const Inputs&...) {
-  reduce_keys(op, plan);
 }
 #endif
 

@@ -97,7 +97,7 @@ template <class Op, class Plan> struct KeyGrouping {
 #pragma unroll
       for (int k = 0; k < BATCH; ++k) {
         if (row + k * THREADS >= end) continue;
-        const unsigned int own = kept(key[k]);
+        const unsigned int own = plan.kept(key[k]);
         if constexpr (Op::_STRICT)
           if (own == plan.count) refuse_key(first + row + k * THREADS, key[k], plan.count);
         atomicAdd(found + own / GROUP, 1u);
@@ -135,7 +135,7 @@ template <class Op, class Plan> struct KeyGrouping {
     unsigned int total[EACH], before[EACH];
 #pragma unroll
     for (int k = 0; k < EACH; ++k) total[k] = own + k < groups ? totals[own + k] : 0;
-    scan(total, before, memory);
+    scan_block(total, before, memory.of_warps);
 #pragma unroll
     for (int k = 0; k < EACH; ++k)
       memory.next[own + k] = before[k] + (own + k < groups ? counts[stretch * GROUPS + own + k] : 0);
@@ -160,7 +160,7 @@ template <class Op, class Plan> struct KeyGrouping {
       __syncthreads();
       if (warp < warps) {
         const int each = (steps + warps - 1) / warps * STEP, some = from + warp * each;
-        add_rows<LANE_ROWS>(some, some + each < to ? some + each : to, group,
+        add_rows<LANE_ROWS>(some, some + each < to ? some + each : to,
                             OwnCells<Op>{op, cells + warp * GROUP});
       }
       __syncthreads();
@@ -217,27 +217,6 @@ template <class Op, class Plan> struct KeyGrouping {
     return low;
   }
 
-  // A key, `count` for those of no output, which come last.
-  __device__ inline unsigned int kept(ptrdiff_t key) const {
-    return (unsigned int)((size_t)key < (size_t)plan.count ? key : plan.count);
-  }
-  // How much is before each of the thread's numbers. The block comes here.
-  __device__ inline void scan(const unsigned int (&number)[EACH], unsigned int (&before)[EACH],
-                              Memory& memory) const {
-    unsigned int sum = 0;
-#pragma unroll
-    for (int k = 0; k < EACH; ++k) sum += number[k];
-    const unsigned int up = up_to(sum);
-    if (threadIdx.x % 32 == 31) memory.of_warps[threadIdx.x / 32] = up;
-    __syncthreads();
-    sum = up - sum;
-    for (int w = 0; w < (int)threadIdx.x / 32; ++w) sum += memory.of_warps[w];
-#pragma unroll
-    for (int k = 0; k < EACH; ++k) {
-      before[k] = sum;
-      sum += number[k];
-    }
-  }
   __device__ inline void move_tile(int tile, int end, Memory& memory) const {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, own = threadIdx.x * EACH;
     const int row = tile + warp * (32 * ROWS) + lane;
@@ -262,7 +241,7 @@ template <class Op, class Plan> struct KeyGrouping {
       unsigned int key[BATCH];
 #pragma unroll
       for (int k = 0; k < BATCH; ++k) {
-        key[k] = kept(found[k]);
+        key[k] = plan.kept(found[k]);
         memory.payload[from + k][threadIdx.x] = payload[k];
       }
       if (from + BATCH < ROWS) load(from + BATCH);  // while those of the batch before are ranked
@@ -286,7 +265,7 @@ template <class Op, class Plan> struct KeyGrouping {
 #pragma unroll
       for (int k = 0; k < EACH; ++k) total[k] += some.of[k];
     }
-    scan(total, before, memory);
+    scan_block(total, before, memory.of_warps);
 #pragma unroll
     for (int k = 0; k < EACH; ++k) {
       const unsigned int next = memory.next[own + k];
@@ -335,7 +314,7 @@ template <class Op, class Plan> struct KeyGrouping {
   __device__ inline unsigned int payload_of(const At& at, int row, ptrdiff_t key) const {
     unsigned int payload = row;
     if constexpr (sizeof(Acc) == sizeof(payload)) {
-      if (Op::_INDEXED && kept(key) == plan.count) return payload;
+      if (Op::_INDEXED && plan.kept(key) == plan.count) return payload;
       const Acc value = op._map(at, first + row, key);
       memcpy(&payload, &value, sizeof(payload));
     }
@@ -351,7 +330,7 @@ template <class Op, class Plan> struct KeyGrouping {
   }
   // Join grouped rows of a group to accumulators.
   template <int N>
-  __device__ inline void add_rows(int begin, int end, int group, const OwnCells<Op>& own) const {
+  __device__ inline void add_rows(int begin, int end, const OwnCells<Op>& own) const {
 #pragma unroll 1
     for (int row = begin + threadIdx.x % 32; row - (int)(threadIdx.x % 32) < end; row += 32 * N) {
       KeyedRow one[N];
@@ -417,7 +396,8 @@ __device__ inline void group_keys(const Op& op, const KeyPlan<AXES, I, O>& plan)
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<KeyGroups<AXES>, I, O>& reduction,
                               const Inputs&...) {
-  if constexpr (sizeof(typename Op::_Acc) <= 8) group_keys(op, static_cast<const KeyPlan<AXES, I, O>&>(reduction));
+  typedef KeyPlan<AXES, I, O> Plan;
+  if constexpr (sizeof(typename Op::_Acc) <= 8) group_keys(op, static_cast<const Plan&>(reduction));
 }
 
 }  // namespace kspec

@@ -22,6 +22,27 @@ __device__ inline unsigned int up_to(unsigned int sum) {
   return sum;
 }
 
+// How much is before each of a thread's numbers, of those of a block. The block comes here; `of_warps` is
+// in shared memory.
+template <int N>
+__device__ inline void scan_block(const unsigned int (&number)[N], unsigned int (&before)[N],
+                                  unsigned int* of_warps) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  unsigned int sum = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) sum += number[k];
+  const unsigned int up = up_to(sum);
+  if (lane == 31) of_warps[warp] = up;
+  __syncthreads();
+  sum = up - sum;
+  for (int w = 0; w < warp; ++w) sum += of_warps[w];
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    before[k] = sum;
+    sum += number[k];
+  }
+}
+
 // The lanes with the same number below LIMIT, a power of two, of those where there is one. Fewer steps
 // than __match_any_sync takes for numbers that differ.
 template <int LIMIT> __device__ inline unsigned int peers_by_bits(unsigned int number, bool exists) {
@@ -226,10 +247,9 @@ template <class Op, class Plan> struct KeySort {
       for (int k = 0; k < N; ++k) {
         const int at = row + k * 32;
         if (at >= rows) continue;
-        const bool kept = (size_t)key[k] < (size_t)plan.count;
+        const unsigned int own = plan.kept(key[k]);
         if constexpr (Op::_STRICT)
-          if (!kept) refuse_key(first + at, plan.keys.at(first + at), plan.count);
-        const unsigned int own = (unsigned int)(kept ? key[k] : plan.count);
+          if (own == plan.count) refuse_key(first + at, plan.keys.at(first + at), plan.count);
         keys(0)[at] = own;
         numbers(0)[at] = payload[k];
         visit(own);
@@ -238,26 +258,18 @@ template <class Op, class Plan> struct KeySort {
   }
   // Of each digit the place of the tile's first row. The block comes here.
   __device__ inline void find_places(Places& places, int tile) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, own = threadIdx.x * EACH;
-    unsigned int total[EACH], earlier[EACH], sum = 0;
+    const int own = threadIdx.x * EACH;
+    unsigned int total[EACH], earlier[EACH], before[EACH];
 #pragma unroll
     for (int k = 0; k < EACH; ++k) {
       const bool exists = own + k < digits;
       total[k] = exists ? totals[own + k] : 0;
       earlier[k] = exists ? counts[(ptrdiff_t)(own + k) * stride + tile] : 0;
     }
+    scan_block(total, before, places.of_warps);
 #pragma unroll
-    for (int k = 0; k < EACH; ++k) sum += total[k];
-    const unsigned int up = up_to(sum);
-    if (lane == 31) places.of_warps[warp] = up;
-    __syncthreads();
-    unsigned int before = up - sum;
-    for (int w = 0; w < warp; ++w) before += places.of_warps[w];
-#pragma unroll
-    for (int k = 0; k < EACH; ++k) {
-      if (own + k < digits) places.first[own + k] = before + earlier[k];
-      before += total[k];
-    }
+    for (int k = 0; k < EACH; ++k)
+      if (own + k < digits) places.first[own + k] = before[k] + earlier[k];
   }
 };
 

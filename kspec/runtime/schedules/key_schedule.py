@@ -302,14 +302,15 @@ def _order_groups(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
         return None
     if keyed.length < max(_FEWEST_GROUPED, _SOME * keyed.count):
         return None
-    if gpu.shared_memory < _GROUPING + _STATIC:
+    resident = min(2, gpu.shared_memory // (_GROUPING + _STATIC))
+    if not resident:
         return None
     chunk = min(_up(keyed.length, 4), _GROUPED_CHUNK)
     size = counted_size(how.size, 8)
     sorting = 4 * (2 * chunk + _GROUPS * (-(-chunk // _STRETCH) + 1))
     edges = 2 * -(-chunk // _RANGE) * _GROUP * size
     parts = PROGRESS, keyed.slots * size, 0, 0, sorting, edges
-    blocks = gpu.multiprocessors * min(2, gpu.shared_memory // (_GROUPING + _STATIC))
+    blocks = gpu.multiprocessors * resident
     return _Division(blocks, _GROUPED_THREADS, parts, chunk=chunk, shared=_GROUPING)
 
 
