@@ -36,21 +36,18 @@ template <class Op> struct Bins {
     own = op._reduce(own, value);
     if constexpr (Op::_COUNTED) ++counts[at(slot, threadIdx.x)];
   }
-  // What all threads have of a key, in the order of their numbers. A warp comes here; its first lane
-  // gets it.
+  // What all threads have of a key. Lanes ask for different keys, and begin with different threads, so
+  // that there are no bank conflicts.
   __device__ inline Total<Acc> total(const Op& op, int slot) const {
-    const int lane = threadIdx.x % 32, side = blockDim.x;
+    const int side = blockDim.x;
     Total<Acc> sum;
     sum.value = Atomic::neutral();
-    for (int k = lane; k < side; k += 32) {
-      sum.value = op._reduce(sum.value, values[at(slot, k)]);
-      if constexpr (Op::_COUNTED) sum.count += counts[at(slot, k)];
-    }
-#pragma unroll
-    for (int by = 16; by > 0; by /= 2) {
-      const Total<Acc> other = shuffle_down(sum, by);
-      sum.value = op._reduce(sum.value, other.value);
-      sum.count += other.count;
+    int thread = threadIdx.x % 32;
+#pragma unroll 8
+    for (int k = 0; k < side; ++k) {
+      sum.value = op._reduce(sum.value, values[at(slot, thread)]);
+      if constexpr (Op::_COUNTED) sum.count += counts[at(slot, thread)];
+      thread = thread + 1 < side ? thread + 1 : 0;
     }
     if constexpr (!Op::_COUNTED) sum.count = 1;
     return sum;
@@ -91,7 +88,7 @@ __device__ inline void bin_tile(const Op& op, const KeyPlan<AXES, I, O>& plan, p
   Stretch stretch(plan, tile);
   // A map that looks at the key is not asked about others, and those are not refused one by one.
   if constexpr (!Op::_INDEXED && !Op::_STRICT) {
-    enum { N = sizeof(Acc) > 4 ? 8 : 16 };
+    enum { N = sizeof(Acc) > 4 ? 16 : 32 };
     const int step = blockDim.x;
     const ptrdiff_t batches = (stretch.end - stretch.begin) / ((ptrdiff_t)step * N);
     const auto load = [&](BinBatch<Op, N>& batch, ptrdiff_t b) {
@@ -108,15 +105,18 @@ __device__ inline void bin_tile(const Op& op, const KeyPlan<AXES, I, O>& plan, p
       if (b + 1 < batches) odd.add_to(bins, op, (unsigned int)slots);
     }
     stretch.begin += batches * N * step;
+#pragma unroll 1
+    for (; stretch.begin + 8 * step <= stretch.end; stretch.begin += 8 * step) {
+      BinBatch<Op, 8> some;
+      some.load(op, plan, stretch.begin + threadIdx.x, step);
+      some.add_to(bins, op, (unsigned int)slots);
+    }
   }
   each_element<1>(op, plan, stretch,
                   [&](ptrdiff_t slot, const Acc& value) { bins.add(op, (int)slot, value); });
   __syncthreads();
   Part* parts = static_cast<Part*>(plan.cells) + tile * slots;
-  for (int slot = threadIdx.x / 32; slot < slots; slot += blockDim.x / 32) {
-    const Part part = bins.total(op, slot);
-    if (threadIdx.x % 32 == 0) parts[slot] = part;
-  }
+  for (int slot = threadIdx.x; slot < slots; slot += blockDim.x) parts[slot] = bins.total(op, slot);
 }
 
 template <class Op, int AXES, int I, int O, class... Inputs>

@@ -126,9 +126,11 @@ struct Stretch {
   ptrdiff_t begin, end;
 
   template <class Plan> __device__ inline Stretch(const Plan& plan, ptrdiff_t tile) {
-    // Of as many elements as whole blocks have in flight: they begin at aligned addresses.
-    const ptrdiff_t total = plan.length * plan.outputs, batch = (ptrdiff_t)blockDim.x * 8;
-    const ptrdiff_t each = ((total + plan.tiles - 1) / plan.tiles + batch - 1) / batch * batch;
+    // Of as many elements as whole blocks have in flight: they begin at aligned addresses, and large
+    // tiles have no rest.
+    const ptrdiff_t total = plan.length * plan.outputs, even = (total + plan.tiles - 1) / plan.tiles;
+    const ptrdiff_t batch = (ptrdiff_t)blockDim.x * (even < (ptrdiff_t)blockDim.x * 256 ? 8 : 32);
+    const ptrdiff_t each = (even + batch - 1) / batch * batch;
     begin = tile * each < total ? tile * each : total;
     end = begin + each < total ? begin + each : total;
   }
@@ -186,8 +188,17 @@ __device__ inline void post_few(const Op& op, const KeyPlan<AXES, I, O>& plan, p
   const ptrdiff_t each = (plan.tiles + warps - 1) / warps, from = warp * each;
   const ptrdiff_t to = from + each < plan.tiles ? from + each : plan.tiles;
   Part total;
-  if (slot < slots)
-    for (ptrdiff_t k = from; k < to; ++k) total.append(op, parts[k * slots + slot]);
+  if (slot < slots) {
+    enum { N = InFlight<typename Op::_Acc>::value };  // loads that need not wait for one another
+    for (ptrdiff_t k = from; k < to; k += N) {
+      Part some[N];
+#pragma unroll
+      for (int j = 0; j < N; ++j)
+        if (k + j < to) some[j] = parts[(k + j) * slots + slot];
+#pragma unroll
+      for (int j = 0; j < N; ++j) total.append(op, some[j]);
+    }
+  }
   made[threadIdx.x] = total;
   __syncthreads();
   if (warp || slot >= slots) return;

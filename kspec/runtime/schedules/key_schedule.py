@@ -284,9 +284,8 @@ def _bins(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
     if threads < _FEWEST:
         return None
     shared = max(threads * each, threads * counted_size(how.size, 8))  # of the second phase, too
-    resident = max(1, min(_BLOCKS, gpu.shared_memory // (shared + _STATIC)))
-    blocks = gpu.multiprocessors * resident
-    return replace(_few(keyed, threads, blocks, how.size, 1), shared=shared)
+    # Threads have so many elements in flight that there are registers for one block.
+    return replace(_few(keyed, threads, gpu.multiprocessors, how.size, 1), shared=shared)
 
 
 def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
