@@ -6,7 +6,7 @@
         inputs = ["flaot32 x"]
                    ^^^^^^^
 
-The models are in `kspec.spec.models`, the positions come from `kspec.spec.positions`; the
+The models are in `kspec.spec.models`, the positions come from `kspec.spec.document.positions`; the
 renderer takes `SpecFile` and points the compiler at its `lines`.
 """
 
@@ -28,10 +28,16 @@ from kspec.files import resolved
 from kspec.spec import rules
 from kspec.spec.ambiguous import ambiguous_types
 from kspec.spec.building import check_spec
+from kspec.spec.document.positions import (
+    Lines,
+    Span,
+    content_lines,
+    content_offsets,
+    scan_positions,
+)
 from kspec.spec.faults import Fault, unknown_key
 from kspec.spec.gradients.kernels import assignment, gradient_spec, kernel_faults
 from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
-from kspec.spec.positions import Lines, Span, content_lines, content_offsets, scan_positions
 from kspec.spec.struct_tables import Struct, struct_dtype
 
 # A dotted key of more parts than anything can be nested, of which tomllib makes a table each.

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from kspec.spec.edit import append_values, comments_of, remove_values, set_value
+from kspec.spec.document.edit import append_values, comments_of, remove_values, set_value
 
 TABLE = ("elementwise", "f")
 APPENDED = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kspec.spec.positions import content_offsets, scan_positions
+from kspec.spec.document.positions import content_offsets, scan_positions
 
 DOCUMENT = '''\
 # a comment = "with = signs"

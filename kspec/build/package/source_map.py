@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kspec.diagnostics import Diagnostic
+from kspec.spec.document.positions import ContentLine, Lines, content_lines, scan_positions
 from kspec.spec.models import MODELS
-from kspec.spec.positions import ContentLine, Lines, content_lines, scan_positions
 
 # How a compiler got into the user's text by way of kspec's headers says nothing to the user.
 _INTERNAL = re.compile(r'instantiation of "[^(<]*\bkspec::|detected during:$')

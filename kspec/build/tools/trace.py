@@ -7,8 +7,8 @@
     traces = compare(specs, read_records(folder, "toy_kernels"))
     changes = propose(settings, traces)                  # the spec files, as they should be
 
-`kspec.runtime.kernels.tracing` writes the records; `kspec.spec.edit` changes the text of a spec
-file.
+`kspec.runtime.kernels.tracing` writes the records; `kspec.spec.document.edit` changes the text of
+a spec file.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE, form_of
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.toml import toml_value
-from kspec.spec.edit import append_values, comments_of, remove_values, set_value
+from kspec.spec.document.edit import append_values, comments_of, remove_values, set_value
+from kspec.spec.document.positions import Path as TomlPath
+from kspec.spec.document.positions import scan_positions
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
-from kspec.spec.positions import Path as TomlPath
-from kspec.spec.positions import scan_positions
 
 _MANY = 3  # places that are named
 

@@ -6,9 +6,9 @@ r"""Located edits of a TOML text: one value changes, all else stays as its autho
 >>> set_value(text, (), "layouts", '["Flat, 3"]')
 'types = { T = ["int8"] }  # why\nlayouts = ["Flat, 3"]\n'
 
-The positions are those of `kspec.spec.positions`; texts are valid TOML with ``\n`` only, and remain
-so.  `kspec.build.tools.trace` writes with these what a program has asked for.  tomlkit 0.15 does
-most of it, but leaves out a comma where it appends to an array that ends with a comment.
+The positions are those of `kspec.spec.document.positions`; texts are valid TOML with ``\n`` only,
+and remain so.  `kspec.build.tools.trace` writes with these what a program has asked for.  tomlkit
+0.15 does most of it, but leaves out a comma where it appends to an array that ends with a comment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from kspec.spec.positions import Path, Span, scan_positions
+from kspec.spec.document.positions import Path, Span, scan_positions
 
 _COMMENT = re.compile(r"[ \t]*#[^\n]*")
 _AFTER_VALUE = re.compile(r"[ \t]*(,?)([ \t]*#[^\n]*)?")

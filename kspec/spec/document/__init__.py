@@ -1,0 +1,1 @@
+"""TOML documents: positions in their text, and edits of it."""
