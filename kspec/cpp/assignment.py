@@ -25,6 +25,8 @@ _NO_MACROS = Expansion()
 _LEAVING = frozenset({"return", "continue", "break", "goto"})
 _LOOPS = frozenset({"for", "while", "switch"})
 _MEMBER = frozenset({".", "->"})
+# What a statement follows; behind another sign, an assignment is a value too.
+_BEFORE_STATEMENT = frozenset({";", "{", "}", ")", "else", "do"})
 
 
 class _Does(Enum):
@@ -49,6 +51,30 @@ def assigns_first(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -
         return _Statements(name, expansion, [*tokens_of(fragment)]).run() is _Does.SETS
     except RecursionError:  # hundreds of blocks in each other
         return False
+
+
+def only_assigns(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
+    """Return whether statements have elements ``name(...)`` on the left of ``=`` and nowhere else.
+
+    True only where that is plain to see, as for `assigns_first`.
+
+    >>> only_assigns("x", "x(0) = 1; x(1) = 2;"), only_assigns("x", "x(0) += 1;")
+    (True, False)
+    """
+    tokens = [*tokens_of(fragment)]
+    hidden = expansion.hidden(one.text for one in tokens if one.kind == "word")
+    if hidden is None or name in hidden or any(one.kind == "directive" for one in tokens):
+        return False
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1].text if place else ";"
+        if token.text != name or token.kind != "word" or before in (*_MEMBER, "::"):
+            continue
+        if "".join(one.text for one in tokens[place + 1 : place + 2]) != "(":
+            return False
+        end = group_end(tokens, place + 1)
+        if before not in _BEFORE_STATEMENT or [one.text for one in tokens[end : end + 1]] != ["="]:
+            return False
+    return True
 
 
 class _Statements:

@@ -95,7 +95,7 @@ def map_blocks(
     inputs = _inputs(kernel, found, windows)
     check_known(kernel.__name__, inputs)
     inputs_of = abstract_inputs(found, call)
-    inferred = infer(kernel.declaration, inputs_of, windows=windows, broadcast=broadcast)
+    inferred = infer(kernel.declaration, inputs_of, neighbours=neighbours, broadcast=broadcast)
     found = with_outputs(found, call, inferred)
     if windows:
         task: Any = WindowedTask(identity_of(kernel), found.rest, neighbours)

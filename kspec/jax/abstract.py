@@ -128,7 +128,7 @@ def evaluate(
             axis=axis,
             keepdims=keepdims,
             size=size,
-            windows=bind_neighbours(declaration, boundary, sizes).windows,
+            neighbours=bind_neighbours(declaration, boundary, sizes),
             advice=_ADVICE,
         )
     return _evaluation(declaration, values, found, raw_shapes)
@@ -229,7 +229,7 @@ def _output_shapes(
     declaration: GeneratedDeclaration, found: Inferred, raw_shapes: Sequence[Shape] | None
 ) -> list[Shape]:
     """Return the shape of each output."""
-    shapes: list[Shape] = [found.shape] * len(declaration.outputs)
+    shapes = list(found.shapes)
     raw = sum(param.raw for param in declaration.outputs)
     if raw_shapes is None:
         return shapes

@@ -36,6 +36,7 @@ from kspec.model.forms.kinds import (
     WINDOW,
     form_of,
 )
+from kspec.model.signature import Param
 from kspec.model.stages import (
     COLUMNS,
     FLAT,
@@ -49,6 +50,7 @@ from kspec.model.stages import (
     counting,
     from_aggregates,
     is_of_aggregates,
+    items,
     key_bins,
     pack_size,
     strided,
@@ -202,6 +204,8 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
 
 
 def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    if declaration.has_core:
+        return tuple(map(items, STRIDED_AXES))
     tags = tuple(tag for ndim in STRIDED_AXES for tag in _windowed(declaration, ndim))
     return tags or _TAGS[declaration.kind]
 
@@ -254,13 +258,16 @@ def binding_text(binding: Binding) -> str:
 
 def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int, ...]]:
     """Return the dimensions of raw arguments, then of ``_raw_<name>``, for a layout."""
-    raw = [param.name for param in declaration.params if param.raw]
+    raw = [param for param in declaration.params if param.raw]
     if isinstance(declaration, ReductionDeclaration):
-        return _reduced_ndims(declaration, len(raw))
+        return _reduced_ndims(declaration, raw)
     views = len(declaration.raw_views)
     loop_ndims = (1,) if layout == FLAT else RAW_NDIMS
     sampled = {sample.param: sample.axes for sample in declaration.samples}
-    rows = [tuple(sampled.get(name, ndim) for name in raw) for ndim in RAW_NDIMS]
+    rows = [
+        tuple(sampled.get(param.name, _declared_ndim(param, ndim)) for param in raw)
+        for ndim in RAW_NDIMS
+    ]
     return [
         row + (loop_ndim,) * views
         for row in dict.fromkeys(rows)
@@ -268,13 +275,20 @@ def _raw_ndims(declaration: GeneratedDeclaration, layout: str) -> list[tuple[int
     ]
 
 
-def _reduced_ndims(declaration: ReductionDeclaration, raw: int) -> list[tuple[int, ...]]:
+def _declared_ndim(param: Param, otherwise: int) -> int:
+    return otherwise if param.ndim is None else param.ndim
+
+
+def _reduced_ndims(
+    declaration: ReductionDeclaration, raw: Sequence[Param]
+) -> list[tuple[int, ...]]:
     """Return the same for a reduction: views and indexers have the axes of inputs or outputs."""
     names = (*declaration.raw_views, *declaration.indexers)
     outputs = [name in declaration.outputs.names or name == "_out_ind" for name in names]
+    rows = [tuple(_declared_ndim(param, ndim) for param in raw) for ndim in RAW_NDIMS]
     return [
-        (ndim,) * raw + tuple(kept if of_output else all_ for of_output in outputs)
-        for ndim in (RAW_NDIMS if raw else (0,))
+        row + tuple(kept if of_output else all_ for of_output in outputs)
+        for row in dict.fromkeys(rows)
         for all_ in (RAW_NDIMS if not all(outputs) else (0,))
         for kept in (RAW_NDIMS if any(outputs) else (0,))
     ]
@@ -300,6 +314,8 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
         return strided(1), LINES, SHORT_LINES, COLUMNS, *forms
     if declaration.all_windows:
         return _windowed(declaration, 1)
+    if declaration.has_core:
+        return (items(1),)
     looped = [param for param in declaration.params if not param.raw]
     if not looped:
         return (FLAT,)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kspec.model.dimensions import core_names
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
@@ -69,8 +70,13 @@ class _Generated:
         return f"it writes to {written}, which is _non_const" if written else ""
 
     @property
+    def has_core(self) -> bool:
+        """Whether parameters have core dimensions."""
+        return any(param.core for param in self.params)
+
+    @property
     def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders, which calls give by name."""
+        """Integer placeholders."""
         return ()
 
     @property
@@ -119,7 +125,8 @@ class ElementwiseDeclaration(_Generated):
     windows : tuple of Window
         Inputs that the operation reads at offsets.
     sizes : tuple of (str, tuple of int)
-        Integer placeholders, each with the values that are precompiled.
+        Integer placeholders, each with the values that are precompiled: those that calls give by
+        name, and those that are core dimensions of inputs.
     adjoint : Window or None
         The window of the forward kernel through which the gradient, the only output, goes back.
     samples : tuple of Sample
@@ -154,13 +161,20 @@ class ElementwiseDeclaration(_Generated):
 
     @property
     def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders, which calls give by name."""
+        """Integer placeholders."""
         return tuple(name for name, _ in self.sizes)
+
+    @property
+    def given_sizes(self) -> Sizes:
+        """The integer placeholders that calls give by name: arguments do not decide them."""
+        decided = core_names(self.inputs)
+        return tuple(one for one in self.sizes if one[0] not in decided)
 
     @property
     def call_options(self) -> tuple[str, ...]:
         """Keyword arguments of calls that only some kernels have: sizes, then the boundary."""
-        return (*self.size_names, *(("boundary",) if self.takes_boundary else ()))
+        names = (name for name, _ in self.given_sizes)
+        return (*names, *(("boundary",) if self.takes_boundary else ()))
 
     @property
     def whole(self) -> str:
@@ -187,7 +201,8 @@ class ElementwiseDeclaration(_Generated):
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
         windowed = (window.param for window in self.windows)
-        return param.raw or param.non_const or param.name in (*self.raw_views, *windowed)
+        by_place = param.raw or param.non_const or param.name in (*self.raw_views, *windowed)
+        return by_place or bool(param.core)
 
 
 @dataclass(frozen=True)

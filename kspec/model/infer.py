@@ -30,8 +30,9 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.neighbours.binding import bind_neighbours
-from kspec.model.neighbours.windows import BoundWindow
+from kspec.model.dimensions import bind_core, core_shape, core_signature, split_core
+from kspec.model.neighbours.binding import BoundNeighbours, bind_neighbours
+from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -79,9 +80,14 @@ class Inferred:
     reduced : tuple of int
         Normalized axes of a reduction; none of an elementwise kernel.
     shape : tuple of int
-        Shape of the outputs; raw outputs of elementwise kernels have the shape of the loop.
+        Shape of the outputs without their core dimensions; raw outputs of elementwise kernels have
+        the shape of the loop.
     dtypes : tuple of str
         Dtype of each output.
+    shapes : tuple of tuple of int
+        Shape of each output.
+    sizes : tuple of (str, int)
+        Integer placeholders.
     """
 
     binding: Binding
@@ -89,6 +95,8 @@ class Inferred:
     reduced: tuple[int, ...]
     shape: tuple[Any, ...]
     dtypes: tuple[str, ...]
+    shapes: tuple[tuple[Any, ...], ...]
+    sizes: BoundSizes = ()
 
 
 def infer(
@@ -99,7 +107,7 @@ def infer(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     size: object = -1,
-    windows: Sequence[BoundWindow] | None = None,
+    neighbours: BoundNeighbours | None = None,
     advice: str = GIVE_AN_ARRAY,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
@@ -115,8 +123,8 @@ def infer(
         The outputs that the caller gave: none or all.
     axis, keepdims, size : optional
         As in calls of reductions and of elementwise kernels.
-    windows : sequence of BoundWindow, optional
-        Those of the call; default: those of a call without keyword arguments.
+    neighbours : BoundNeighbours, optional
+        Windows and sizes of the call; default: those of a call without keyword arguments.
     advice : str
         What decides a placeholder that no argument decides, for the message.
     broadcast : callable
@@ -130,14 +138,16 @@ def infer(
     UnboundPlaceholderError
         If no array decides a placeholder.
     ShapeError
-        If shapes do not broadcast, are undecided or differ from that of a given output, or a
-        reduction without an identity has nothing to reduce.
+        If shapes do not broadcast, are undecided or differ from that of a given output, core
+        dimensions do not fit, or a reduction without an identity has nothing to reduce.
     NotSupportedError
         If the spec of a reduction lists forms without ``reduce``.
     numpy.exceptions.AxisError
         If an axis is out of range.
     """
     reduced: tuple[int, ...] = ()
+    sizes: BoundSizes = ()
+    _check_raw(declaration, inputs, outputs)
     if isinstance(declaration, ReductionDeclaration):
         if declaration.no_reduce:
             raise NotSupportedError(declaration.no_reduce)
@@ -148,8 +158,10 @@ def infer(
         if not declaration.has_identity:
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
-        if windows is None:
-            windows = bind_neighbours(declaration).windows
+        if neighbours is None:
+            neighbours = bind_neighbours(declaration)
+        windows = neighbours.windows
+        sizes = _bound_sizes(declaration, inputs, outputs, neighbours.sizes)
         inside = _inside(declaration, inputs, windows)
         taken = outputs if declaration.adjoint is None else ()
         loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)
@@ -158,14 +170,60 @@ def infer(
             shape = adjoint_window(declaration, windows).shape_outside(loop)
         _check_samples(declaration, inputs)
         binding = bind_types(declaration, inputs, outputs, advice)
-    check_outputs(declaration, outputs, shape)
+    shapes = output_shapes(declaration, shape, sizes)
+    check_outputs(declaration, outputs, shapes)
     return Inferred(
         binding,
         loop,
         reduced,
         shape,
         tuple(param_dtype(param, binding) for param in declaration.outputs),
+        shapes,
+        sizes,
     )
+
+
+def _check_raw(
+    declaration: GeneratedDeclaration, inputs: Sequence[Abstract], outputs: Sequence[Abstract]
+) -> None:
+    """Raise `ShapeError` if a raw array has another number of axes than it is declared with."""
+    pairs = [
+        *zip(declaration.inputs, inputs, strict=True),
+        *zip(declaration.outputs, outputs, strict=bool(outputs)),
+    ]
+    for param, one in pairs:
+        if param.ndim is not None and one.shape is not None and len(one.shape) != param.ndim:
+            raise ShapeError(
+                f"{declaration.name}: argument {param.name} has "
+                f"{counted(len(one.shape), 'dimension')}; it is declared {param}"
+            )
+
+
+def _bound_sizes(
+    declaration: ElementwiseDeclaration,
+    inputs: Sequence[Abstract],
+    outputs: Sequence[Abstract],
+    given: BoundSizes,
+) -> BoundSizes:
+    """Return the integer placeholders of a call, in the order of the declaration."""
+    if not declaration.has_core:
+        return given
+    given_outputs = zip(declaration.outputs, outputs, strict=bool(outputs))
+    arguments = [
+        *((param, one.shape) for param, one in zip(declaration.inputs, inputs, strict=True)),
+        *((param, one.shape) for param, one in given_outputs if one.shape is not None),
+    ]
+    signature = core_signature(declaration.inputs, declaration.outputs)
+    sizes = bind_core(declaration.name, arguments, dict(given), signature)
+    return tuple((name, sizes[name]) for name in declaration.size_names)
+
+
+def output_shapes(
+    declaration: GeneratedDeclaration, shape: tuple[Any, ...], sizes: BoundSizes = ()
+) -> tuple[tuple[Any, ...], ...]:
+    """Return the shape of each output, given that without core dimensions, and the sizes."""
+    known, name = dict(sizes), declaration.name
+    return tuple((*shape, *core_shape(name, param, known)) for param in declaration.outputs)
 
 
 def param_dtype(param: Param, binding: Binding) -> str:
@@ -265,7 +323,11 @@ def loop_shape(
         *zip(declaration.inputs, inputs, strict=True),
         *zip(declaration.outputs, outputs, strict=bool(outputs)),
     ]
-    found = [one.shape for param, one in pairs if one.shape is not None and not param.raw]
+    found = [
+        split_core(declaration.name, param, one.shape)[0]
+        for param, one in pairs
+        if one.shape is not None and not param.raw
+    ]
     if not found:
         return None
     try:
@@ -376,11 +438,14 @@ def _check_samples(declaration: ElementwiseDeclaration, inputs: Sequence[Abstrac
 
 
 def check_outputs(
-    declaration: GeneratedDeclaration, outputs: Sequence[Abstract], shape: tuple[Any, ...]
+    declaration: GeneratedDeclaration,
+    outputs: Sequence[Abstract],
+    shapes: Sequence[tuple[Any, ...]],
 ) -> None:
-    """Raise `ShapeError` unless the outputs that are not raw have the shape of the result."""
-    what = "result" if isinstance(declaration, ReductionDeclaration) else "loop"
-    for param, one in zip(declaration.outputs, outputs, strict=bool(outputs)):
+    """Raise `ShapeError` unless the outputs that are not raw have the shapes of the results."""
+    for param, one, shape in zip(declaration.outputs, outputs, shapes, strict=bool(outputs)):
+        is_loop = not isinstance(declaration, ReductionDeclaration) and not param.core
+        what = "loop" if is_loop else "result"
         if not param.raw and one.shape is not None and one.shape != shape:
             raise ShapeError(
                 f"Out shape is mismatched: {declaration.name}: output {param.name} has shape "

@@ -191,7 +191,7 @@ def _module_data(entry: ModuleEntry) -> dict[str, Any]:
 def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": kernel.kind}
     for name, value in vars(kernel).items():
-        data[name] = [asdict(p) for p in value] if isinstance(value, Signature) else value
+        data[name] = [*map(_param_data, value)] if isinstance(value, Signature) else value
     # What most kernels have not is left out.
     rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
     rare += ["windows", "sizes", "adjoint", "samples", "forms", "forms_only", "joins"]
@@ -212,6 +212,14 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data |= {"cooperative": True} if kernel.cooperative else {}
         if kernel.params is not None:
             data["params"] = [asdict(param) for param in kernel.params]
+    return data
+
+
+def _param_data(param: Param) -> dict[str, Any]:
+    data = asdict(param)
+    for name in ("core", "ndim"):
+        if not data[name] and data[name] != 0:
+            del data[name]
     return data
 
 
@@ -254,7 +262,7 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     if kind not in (ElementwiseDeclaration.kind, ReductionDeclaration.kind):
         raise ManifestError(f"unknown kind of kernel {kind!r}: upgrade kspec")
     for side in ("inputs", "outputs"):
-        fields[side] = Signature(tuple(Param(**one) for one in fields[side]))
+        fields[side] = Signature(tuple(map(_param, fields[side])))
     fields["scalars"] = tuple(fields["scalars"])
     fields["numbers"] = tuple(fields.get("numbers", ()))
     fields["raw_views"] = tuple(fields.get("raw_views", ()))
@@ -268,6 +276,10 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     fields["indexers"] = tuple(fields.get("indexers", ()))
     fields["forms"] = tuple(fields.get("forms", ()))
     return ReductionDeclaration(**fields)
+
+
+def _param(data: dict[str, Any]) -> Param:
+    return Param(**{**data, "core": tuple(data.get("core", ()))})
 
 
 def _window(data: dict[str, Any]) -> Window:

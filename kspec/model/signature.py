@@ -1,7 +1,7 @@
 """Declared parameter lists: frozen data, printed as CuPy's mini-language.
 
->>> str(Signature((Param("T", "x"), Param("float32", "y", raw=True))))
-'T x, raw float32 y'
+>>> str(Signature((Param("T", "x"), Param("float32", "y", raw=True), Param("T", "A", core=("n",)))))
+'T x, raw float32 y, T A[n]'
 
 `kspec.spec.parser` is the inverse: ``parse_signature(str(signature)) == signature``.
 """
@@ -26,12 +26,18 @@ class Param:
         Indexed by hand; takes no part in broadcasting.
     non_const : bool
         An input the kernel may write to (CuPy's ``_non_const``).
+    core : tuple of str
+        Core dimensions, the last axes of an argument (`kspec.model.dimensions`).
+    ndim : int or None
+        Number of axes of a raw argument, if it is declared.
     """
 
     type: str
     name: str
     raw: bool = False
     non_const: bool = False
+    core: tuple[str, ...] = ()
+    ndim: int | None = None
 
     @property
     def is_placeholder(self) -> bool:
@@ -40,7 +46,9 @@ class Param:
 
     def __str__(self) -> str:
         keywords = ("raw " if self.raw else "") + ("_non_const " if self.non_const else "")
-        return f"{keywords}{self.type} {self.name}"
+        axes = self.core if self.ndim is None else (str(self.ndim),)
+        brackets = f"[{', '.join(axes)}]" if axes else ""
+        return f"{keywords}{self.type} {self.name}{brackets}"
 
 
 @dataclass(frozen=True)

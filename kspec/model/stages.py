@@ -59,6 +59,15 @@ def windowed(axes: int, ndim: int, chosen: bool = False) -> str:
     return f"kspec::{tag}<{axes}, {strided_capacity(ndim)}>"
 
 
+def items(ndim: int) -> str:
+    """Return the smallest layout of kernels with core dimensions that holds `ndim` collapsed axes.
+
+    >>> items(1)
+    'kspec::Items<8>'
+    """
+    return f"kspec::Items<{strided_capacity(ndim)}>"
+
+
 def scan_lines(ndim: int) -> str:
     """Return the smallest layout of scans that holds `ndim` collapsed axes beside the scanned one.
 

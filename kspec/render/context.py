@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kspec.cpp.assignment import assigns_first
+from kspec.cpp.assignment import assigns_first, only_assigns
 from kspec.cpp.directives import Directive, directives_of
 from kspec.cpp.fragments import identifiers
 from kspec.cpp.options import macro_names
@@ -19,6 +19,7 @@ from kspec.cpp.tokens import newlines
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
+from kspec.render.dimensions import core_macro_ends, core_macros
 from kspec.render.fragments import Fragment, FragmentOrigin
 from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope, window_tile
 from kspec.render.pairs import PairsContext, pairs_context
@@ -229,7 +230,7 @@ def elementwise_context(
     if "_ind" in spec.words:
         before.append(f"kspec::Indexer<kspec::Elements<_Layout, {len(operands)}>> _ind(_elements);")
         inside.append("_ind.set(i);")
-    in_place = declaration.in_place and not declaration.windows
+    in_place = declaration.in_place and not declaration.windows and not declaration.has_core
     if in_place:
         inside += [f"const auto _at = KSPEC_AT({index}, _elements);"] if operands else []
         inside += [
@@ -252,8 +253,8 @@ def elementwise_context(
         typedefs=place.typedefs,
         preamble=preamble,
         before_loop=tuple(before),
-        in_loop=(*inside, *windows.before),
-        after_operation=windows.after,
+        in_loop=(*inside, *windows.before, *core_macros(declaration.params)),
+        after_operation=(*windows.after, *core_macro_ends(declaration.params)),
         in_place=in_place,
         index=index,
         parameters=", ".join([f"const ptrdiff_t {index}", *items]),
@@ -383,7 +384,11 @@ def _assigned(spec: ElementwiseSpec) -> tuple[str, ...]:
     if spec.adjoint is not None:
         return spec.outputs.names
     return tuple(
-        name for name in spec.outputs.names if assigns_first(name, spec.operation, spec.expansion)
+        param.name
+        for param in spec.outputs
+        if (only_assigns if param.core else assigns_first)(
+            param.name, spec.operation, spec.expansion
+        )
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
+from kspec.model.dimensions import dimension
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Window
 from kspec.model.signature import Param
@@ -113,9 +114,12 @@ def _argument(param: Param, output: bool, assigned: bool = True) -> str:
     name = argument_name(param)
     if param.raw:
         return _array(param, output)
-    if output and assigned:
-        return f"const kspec::Out<{ctype(param)}> {name}"
-    return f"const kspec::{'InOut' if output or param.non_const else 'In'}<{ctype(param)}> {name}"
+    access = "InOut" if output or param.non_const else "In"
+    access = "Out" if output and assigned else access
+    if param.core:
+        extents = ", ".join(dimension(one).cpp for one in param.core)
+        return f"const kspec::Core<kspec::{access}<{ctype(param)}>, {extents}> {name}"
+    return f"const kspec::{access}<{ctype(param)}> {name}"
 
 
 def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
@@ -195,6 +199,8 @@ def loop_item(declaration: GeneratedDeclaration, param: Param) -> str:
     """Return the parameter of the loop's function for an operand: its element, or its window."""
     if param.name in windows_of(declaration):
         return window_item(param)
+    if param.core:
+        return f"auto& {param.name}"
     return item(param, param in declaration.outputs.params)
 
 

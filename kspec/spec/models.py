@@ -37,11 +37,13 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.dimensions import core_names
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
+from kspec.spec.dimensions import dimension_faults, index_faults
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
@@ -168,6 +170,11 @@ class _GeneratedSpec(BaseSpec):
         return Signature(self.inputs.params + self.outputs.params)
 
     @property
+    def has_core(self) -> bool:
+        """Whether parameters have core dimensions."""
+        return any(param.core for param in self.params)
+
+    @property
     def placeholders(self) -> tuple[str, ...]:
         """Distinct type placeholders, inputs first."""
         return self.params.placeholders
@@ -291,15 +298,26 @@ class ElementwiseSpec(_GeneratedSpec):
             windows=declared_windows(
                 self.windows, self.sizes, self.operation, self.macro_texts, self.expansion
             ),
-            sizes=tuple(self.sizes.items()),
+            sizes=tuple(self.all_sizes.items()),
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
         )
 
     @property
+    def all_sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Integer placeholders, core dimensions among them, and their precompiled values."""
+        return self.sizes | {name: self.sizes.get(name, ()) for name in core_names(self.params)}
+
+    @property
+    def given_sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Those that calls give by name, because no input decides them."""
+        decided = core_names(self.inputs)
+        return {name: known for name, known in self.sizes.items() if name not in decided}
+
+    @property
     def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders, which calls give by name."""
-        return tuple(self.sizes)
+        """Integer placeholders that calls give by name."""
+        return tuple(self.given_sizes)
 
     @property
     def boundaries(self) -> tuple[str, ...]:
@@ -340,7 +358,7 @@ class ElementwiseSpec(_GeneratedSpec):
     def _counts(self) -> bool:
         """Whether ``n`` is the number of elements: not where it is a name of the user's."""
         own = (
-            *(*self.params.names, *self.placeholders, *self.sizes),
+            *(*self.params.names, *self.placeholders, *self.all_sizes),
             *preamble_names(self.preamble),
         )
         macros = (preamble_names(text) for text in self.macro_texts)
@@ -381,13 +399,15 @@ class ElementwiseSpec(_GeneratedSpec):
         taken |= {letter: "a type placeholder too" for letter in self.placeholders}
         taken |= {
             name: "a name of generated code"
-            for name in self.sizes
+            for name in self.all_sizes
             if name == "i" or rules.is_generated(self.kind, name)
         }
         taken |= {self.name: "the name of the kernel too"}
         keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
         taken |= {name: "a keyword argument of calls" for name in keywords}
         yield from size_faults(self.sizes, taken)
+        yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
+        yield from index_faults(self.params, self.all_sizes, self.operation)
         yield from window_faults(
             self.windows, self.sizes, self.inputs, self.operation, self.samples
         )
@@ -398,21 +418,27 @@ class ElementwiseSpec(_GeneratedSpec):
             if "boundary" in getattr(self, field).names:
                 message = "'boundary' is a keyword argument of every kernel with windows or samples"
                 yield Fault((field,), f"{message}; choose another name", word="boundary")
-        if self.windows:
-            yield from self._faults_beside_windows()
+        if self.has_core:
+            for field in ("windows", "samples"):
+                if getattr(self, field):
+                    message = "kernels with core dimensions have no windows or samples"
+                    yield Fault((field,), message, at_key=True)
+        if self.windows or self.has_core:
+            kind = "windows" if self.windows else "core dimensions"
+            yield from self._faults_of_threads(f"kernels with {kind}")
 
-    def _faults_beside_windows(self) -> Iterator[Fault]:
+    def _faults_of_threads(self, kernels: str) -> Iterator[Fault]:
         """Yield the faults of fields that need the threads of other kernels."""
         for name in self.raw_views:
-            message = f"kernels with windows have no _raw_{name}; add a raw input for the array"
+            message = f"{kernels} have no _raw_{name}; add a raw input for the array"
             yield Fault(("operation",), message, word=f"_raw_{name}")
         if reads_threads(*self.fragments.values(), self.preamble, *self.macros):
-            message = "kernels with windows cannot read the thread's index"
+            message = f"{kernels} cannot read the thread's index"
             words = [word for word in identifiers(self.operation) if reads_threads(word)]
             yield Fault(("operation",), message, word=words[0] if words else "")
         elif self._is_carried():
             field = "after_loop" if self.after_loop.strip() else "loop_prep"
-            yield Fault((field,), "kernels with windows cannot carry values between elements")
+            yield Fault((field,), f"{kernels} cannot carry values between elements")
 
 
 class ReductionSpec(_GeneratedSpec):
@@ -496,6 +522,11 @@ class ReductionSpec(_GeneratedSpec):
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
         yield from rules.raw_views_exist(self.params, fragments)
+        for field in ("inputs", "outputs"):
+            for param in getattr(self, field):
+                if param.core:
+                    message = f"{param}: reductions have no core dimensions"
+                    yield Fault((field,), message, word=param.name)
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)

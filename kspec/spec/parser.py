@@ -1,8 +1,9 @@
 """CuPy's parameter mini-language, and C parameter lists: text in, frozen data out.
 
->>> parse_signature("T x, raw f4 y")
-Signature(params=(Param(type='T', name='x', raw=False, non_const=False), \
-Param(type='float32', name='y', raw=True, non_const=False)))
+>>> [param.type for param in parse_signature("T x, raw f4 y")]
+['T', 'float32']
+>>> [param.core for param in parse_signature("T A[n, n], T b[n]")]
+[('n', 'n'), ('n',)]
 
 ``parse_signature(str(signature)) == signature``.  `kspec.model.signature` has the data classes,
 `kspec.spec.models` calls this for every spec.
@@ -18,7 +19,9 @@ from kspec.cpp.names import name_problem
 from kspec.errors import SignatureSyntaxError, UnknownTypeError
 from kspec.limits import PARAMS
 from kspec.model import dtypes
+from kspec.model.dimensions import MAX_CORE, DimensionError, dimension
 from kspec.model.signature import Param, Signature
+from kspec.model.stages import MAX_NDIM
 
 _KEYWORDS = ("raw", "_non_const")
 _WORD = re.compile(r"\S+")
@@ -31,7 +34,8 @@ def parse_signature(text: str) -> Signature:
     ----------
     text : str
         Parameters separated by commas; each is keywords (``raw``, ``_non_const``), a type
-        and a name.  A type of one letter is a placeholder, any other a NumPy dtype name.
+        and a name.  A type of one letter is a placeholder, any other a NumPy dtype name.  A name
+        may have core dimensions in brackets, or the number of axes if it is ``raw``.
 
     Raises
     ------
@@ -74,15 +78,19 @@ def _struct_in_signature(text: str) -> SignatureSyntaxError:
 
 def _items(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each item between commas; no items in an empty text."""
-    start = 0
-    for item in text.split(",") if text else ():
-        yield start, start + len(item)
-        start += len(item) + 1
+    start = depth = 0
+    for end, letter in enumerate(f"{text}," if text else ""):
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and (depth <= 0 or end == len(text)):
+            yield start, end
+            start, depth = end + 1, 0
 
 
 def _parse_param(text: str, start: int, end: int) -> Param:
+    bracket = text.find("[", start, end)
+    stop = end if bracket < 0 else bracket
     words = [
-        (match.group(), match.start() - start) for match in _WORD.finditer(text[:end], start, end)
+        (match.group(), match.start() - start) for match in _WORD.finditer(text[:stop], start, stop)
     ]
     if not words:
         message = "empty parameter; is there a comma too many?" if "," in text else "no parameter"
@@ -99,7 +107,46 @@ def _parse_param(text: str, start: int, end: int) -> Param:
         raise SignatureSyntaxError(message, text, start + name_offset, len(name))
     kept = {keyword for keyword, _ in keywords}
     resolved = _resolve_type(text, start + type_offset, type_)
-    return Param(resolved, name, raw="raw" in kept, non_const="_non_const" in kept)
+    raw = "raw" in kept
+    core = () if bracket < 0 else _parse_brackets(text, bracket, end)
+    ndim = _parse_ndim(text, bracket, end, core) if raw and core else None
+    return Param(resolved, name, raw, "_non_const" in kept, core=() if raw else core, ndim=ndim)
+
+
+def _parse_brackets(text: str, start: int, end: int) -> tuple[str, ...]:
+    """Return what stands between brackets, by commas: core dimensions, or a number of axes."""
+    close = text.find("]", start, end)
+    if close < 0:
+        raise SignatureSyntaxError("']' is missing", text, start)
+    rest = text[close + 1 : end]
+    if rest.strip():
+        offset = close + 1 + len(rest) - len(rest.lstrip())
+        message = "nothing can follow ']'; dimensions stand in one pair of brackets: 'T A[n, m]'"
+        raise SignatureSyntaxError(message, text, offset, len(rest.strip()))
+    found, place = [], start + 1
+    for item in text[place:close].split(","):
+        offset = place + len(item) - len(item.lstrip())
+        try:
+            found.append(dimension(item).text)
+        except DimensionError as error:
+            length = max(len(item.strip()), 1)
+            raise SignatureSyntaxError(str(error), text, offset, length) from None
+        place += len(item) + 1
+    if len(found) > MAX_CORE:
+        message = f"a parameter has at most {MAX_CORE} core dimensions, not {len(found)}"
+        raise SignatureSyntaxError(message, text, start, close + 1 - start)
+    return tuple(found)
+
+
+def _parse_ndim(text: str, start: int, end: int, items: tuple[str, ...]) -> int:
+    """Return the number of axes of a raw parameter."""
+    if len(items) != 1 or not items[0].isdecimal() or int(items[0]) > MAX_NDIM:
+        message = (
+            f"a raw parameter has the number of its axes in brackets, at most {MAX_NDIM}: "
+            "'raw T x[2]'"
+        )
+        raise SignatureSyntaxError(message, text, start, end - start)
+    return int(items[0])
 
 
 def _check_keywords(text: str, start: int, keywords: list[tuple[str, int]], type_: str) -> None:

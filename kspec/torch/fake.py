@@ -51,7 +51,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
             types = [(shape, param_dtype(param, binding)) for param in declaration.outputs]
         else:
             found = _infer(one, given, arrays)
-            types = [(found.shape, dtype) for dtype in found.dtypes]
+            types = [*zip(found.shapes, found.dtypes, strict=True)]
         results = tuple(
             torch.empty(shape, dtype=dtype_named(dtype), device=device) for shape, dtype in types
         )
@@ -83,7 +83,7 @@ def _infer(one: Operator, given: Mapping[str, Any], arrays: Mapping[str, torch.T
         inputs,
         axis=_axes(given.get("axis")),
         keepdims=given.get("keepdims", False),
-        windows=neighbours_of(declaration, given).windows,
+        neighbours=neighbours_of(declaration, given),
         broadcast=broadcast,
     )
 

@@ -10,6 +10,9 @@ struct Packs {};                        // packs along the innermost axis, broad
 struct Tiles {};                        // some operand runs along another axis than the output
 template <int AXES> struct Strided {};  // anything, up to so many axes
 
+// Some operand has core dimensions; the others are looped over, by up to so many axes.
+template <int AXES> struct Items {};
+
 // Some operand is read at offsets along its last AXES axes; others are looped over before these.
 template <int AXES, int OUTER> struct Windows { enum { is_chosen = 0 }; };
 // The same with another boundary than the first of a window: the kernel knows it at the call.

@@ -31,6 +31,7 @@ from kspec.model.infer import (
     Inferred,
     bind_types,
     check_outputs,
+    output_shapes,
     param_dtype,
     reduction_loop,
 )
@@ -321,6 +322,7 @@ def _inferred(
 ) -> Inferred:
     """Return the types of a call, given the loop, the form's axes and the outputs' shape."""
     binding = bind_types(declaration, inputs, outputs, advice)
-    check_outputs(declaration, outputs, shape)
+    shapes = output_shapes(declaration, shape)
+    check_outputs(declaration, outputs, shapes)
     dtypes = tuple(param_dtype(param, binding) for param in declaration.outputs)
-    return Inferred(binding, loop, axes, shape, dtypes)
+    return Inferred(binding, loop, axes, shape, dtypes, shapes)

@@ -30,7 +30,7 @@ from kspec.model.neighbours.windows import NO_SIZES, BoundSizes, BoundWindow, bi
 
 @dataclass(frozen=True)
 class BoundNeighbours:
-    """Windows, samples and integer placeholders of a call."""
+    """Windows and samples of a call, and the integer placeholders that it gives."""
 
     windows: tuple[BoundWindow, ...] = ()
     samples: tuple[BoundSample, ...] = ()
@@ -54,7 +54,7 @@ def bind_neighbours(
     boundary : str, optional
         Boundary of the inputs that list several.
     sizes : mapping of str to int or None
-        Values of integer placeholders. A placeholder that is None was not given.
+        Values of integer placeholders that arguments do not decide. One that is None was not given.
 
     Raises
     ------
@@ -65,11 +65,14 @@ def bind_neighbours(
     if not isinstance(declaration, ElementwiseDeclaration):
         bind_windows(name, (), boundary=boundary, given=sizes)
         return NO_NEIGHBOURS
-    known, windows = declaration.size_names, declaration.all_windows
+    known = tuple(size for size, _ in declaration.given_sizes)
+    windows = declaration.all_windows
     given = {one: value for one, value in sizes.items() if value is not None or one not in known}
     # Without windows, the boundary is for the samples only.
     outside = None if declaration.samples and not windows else boundary
-    bound, values = bind_windows(name, windows, declaration.sizes, boundary=outside, given=given)
+    bound, values = bind_windows(
+        name, windows, declaration.given_sizes, boundary=outside, given=given
+    )
     samples = bind_samples(name, declaration.samples, windows, boundary=boundary)
     return BoundNeighbours(bound, samples, values)
 

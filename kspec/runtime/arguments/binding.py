@@ -45,6 +45,8 @@ class Operand:
         Whose array it is.
     is_output : bool
         Whether it is written to.
+    is_new : bool
+        Whether it is an output that was made for the call.
     where : str
         What messages about its value call it.
     window : BoundWindow or None
@@ -64,6 +66,7 @@ class Operand:
     window: BoundWindow | None = None
     is_gathered: bool = False
     sample: BoundSample | None = None
+    is_new: bool = False
 
     @property
     def dtype(self) -> str | None:
@@ -105,7 +108,7 @@ def new_output(param: Param, array: Any) -> Operand:
     """
     library = library_of(array)
     assert library is not None
-    return Operand(param, array, library.view(array), library, is_output=True)
+    return Operand(param, array, library.view(array), library, is_output=True, is_new=True)
 
 
 def check_count(
@@ -225,7 +228,7 @@ def _operand(
         if hasattr(type(value), "toarray") and hasattr(type(value), "nnz"):
             raise ArgumentTypeError(f"{where} is sparse: pass x.toarray()")
         windowed = any(one.param == param.name for one in getattr(declaration, "windows", ()))
-        indexed = windowed or (param.raw and param.name not in declaration.numbers)
+        indexed = windowed or (param.raw and param.name not in declaration.numbers) or param.core
         if output or indexed or param.non_const:
             raise ArgumentTypeError(
                 f"{where} must be an array, not {type(value).__name__}{_advice(kernel, value)}"

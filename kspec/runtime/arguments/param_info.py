@@ -33,7 +33,7 @@ class ParamInfo(Param):
     @classmethod
     def of(cls, param: Param, *, is_const: bool) -> ParamInfo:
         """Return the information about a parameter."""
-        return cls(param.type, param.name, param.raw, param.non_const, is_const)
+        return cls(**vars(param), is_const=is_const)
 
     @property
     def dtype(self) -> np.dtype[Any] | None:

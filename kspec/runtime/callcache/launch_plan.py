@@ -39,6 +39,7 @@ from kspec.runtime.memory.workspace import KeptScratch, Scratch
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Growth
+from kspec.runtime.schedules.item_schedule import pack_core
 from kspec.runtime.schedules.marshal import PackedParameters
 from kspec.runtime.schedules.window_schedule import boundary_value, pack_window
 
@@ -214,6 +215,8 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
         return marshal.pack_raw(view)
     if operand.window is not None:
         return pack_window(operand.window, view, operand.where)
+    if param.core:
+        return pack_core(view, len(param.core))
     if param.non_const or operand.is_output:
         return marshal.pack_pointer(view)
     return marshal.pack_input(view, b"", view.dtype)
@@ -316,7 +319,9 @@ def make_plan(prepared: Prepared) -> Plan | None:
 
 def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
     """Return a function that writes the values of all operands into a buffer."""
-    shaped = any(one.param.raw or one.window is not None for one in prepared.operands)
+    shaped = any(
+        one.param.raw or one.param.core or one.window is not None for one in prepared.operands
+    )
     apart = prepared.views or prepared.placed or shaped
     if not apart:
         formats = [

@@ -160,8 +160,10 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         """Number of inputs and outputs."""
         return self.nin + self.nout
 
-    def with_outputs(self, call: Call, shape: Shape, binding: Binding, size: int = 0) -> Call:
-        """Allocate the outputs that the caller has not given.
+    def with_outputs(
+        self, call: Call, shapes: Sequence[Shape], binding: Binding, size: int = 0
+    ) -> Call:
+        """Allocate the outputs that the caller has not given, of these shapes.
 
         `size`: of the loop, if the caller has said it; -1 if not, which raw outputs need.
         """
@@ -170,7 +172,7 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
             return call
         library = call.library or default_library(call.device)
         made = []
-        for param in outputs:
+        for param, shape in zip(outputs, shapes, strict=True):
             if param.raw and size < 0:
                 raise ShapeError(
                     f"Output array size is Undecided: {self.name}: raw output {param.name} "

@@ -166,8 +166,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
         returned = "none" if self.no_return else returned
         keywords, extra = ("size", "block_size"), self._options
+        grows = not extra and not declaration.has_core
         self._call_cache.learn(
-            args, lambda: self._entry(args, keywords, returned, grows=not extra, extra=extra)
+            args, lambda: self._entry(args, keywords, returned, grows=grows, extra=extra)
         )
         return result
 
@@ -228,11 +229,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         windows = neighbours.windows
         call = classify(declaration, args, neighbours=neighbours)
         check_kinds(declaration, call)
-        inferred = infer(declaration, *call.types(), size=size, windows=windows)
+        inferred = infer(declaration, *call.types(), size=size, neighbours=neighbours)
         shape, binding = inferred.loop, inferred.binding
-        call = self.with_outputs(call, inferred.shape, binding, size)
+        call = self.with_outputs(call, inferred.shapes, binding, size)
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
-        if 0 in inferred.shape:
+        if 0 in inferred.shape:  # an item without elements may have others beside it
             made_by = None if given else call.library
             return Prepared(self._result(call), device=call.device, library=made_by)
         handle = resolve_stream(call, options.stream)
@@ -241,7 +242,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             declaration, operands, shape, binding, call.device, windows, inferred.shape
         )
         layout = loop.schedule.layout
-        wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, neighbours.sizes)
+        wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, inferred.sizes)
         self._loader.check_captured(wanted, call.device, handle)
         modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
@@ -250,7 +251,9 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         return Prepared(
             self._result(call),
             kernel,
-            Launch(grid, block, 0, handle, host_options(checks, modes, operands)),
+            Launch(
+                grid, block, loop.schedule.shared_mem, handle, host_options(checks, modes, operands)
+            ),
             binding,
             call.device,
             lambda scratch: loop.schedule.elements,

@@ -27,6 +27,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
     choose_single,
 )
+from kspec.runtime.schedules.item_schedule import ItemMember, choose_items
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
 
@@ -91,6 +92,10 @@ def make_loop(
         )
         return Loop(schedule, raw_ndims(operands), tuple(packed))
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
+    if declaration.has_core:
+        rows = [_item_member(operand, binding) for operand in looped]
+        schedule = choose_items(axes, rows, size_of(shape), on_host=device.is_host)
+        return Loop(schedule, raw_ndims(operands), ())
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = size_of(shape)
@@ -119,7 +124,8 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
         return (0,) * len(shape)
     if operand.window is not None:
         return _windowed_strides(operand.view, len(operand.window.reach), shape)
-    return broadcast_strides(operand.view.shape, operand.view.strides, shape)
+    split = len(operand.view.shape) - len(operand.param.core)
+    return broadcast_strides(operand.view.shape[:split], operand.view.strides[:split], shape)
 
 
 def _windowed_strides(view: ArrayView, axes: int, shape: Shape) -> tuple[int, ...]:
@@ -135,6 +141,16 @@ def member_of(operand: Operand, binding: Binding) -> Member:
     written = operand.is_output or operand.param.non_const
     ptr = operand.view.ptr if operand.view else 0
     return Member(dtype.itemsize, dtype.pack_width, ptr, written)
+
+
+def _item_member(operand: Operand, binding: Binding) -> ItemMember:
+    """Return the properties of an operand that the schedule of items depends on."""
+    member, view = member_of(operand, binding), operand.view
+    if view is None or not operand.param.core:
+        return ItemMember(member.itemsize, member.ptr, member.written)
+    split = len(view.shape) - len(operand.param.core)
+    core = view.shape[split:], view.strides[split:]
+    return ItemMember(member.itemsize, member.ptr, member.written, *core, operand.is_new)
 
 
 def _pack_view(operand: Operand, axes: Axes, number: int, schedule: ElementwiseSchedule) -> bytes:

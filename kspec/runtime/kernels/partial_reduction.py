@@ -22,7 +22,7 @@ from typing import Any
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.checks import NO_CHECKS, Checks
-from kspec.model.infer import Binding, bind_types, reduction_loop
+from kspec.model.infer import Binding, bind_types, output_shapes, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
 from kspec.model.stages import counting, from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
@@ -239,7 +239,8 @@ class SplitReduction:
             check_not_empty(kernel.__name__, (joined.length,), (0,), shape)
         call, partial, handle, checks = self._call(joined, args, stream)
         call = replace(call, library=library or call.library, outputs=tuple(into))
-        call = kernel.with_outputs(call, tuple(shape), joined.binding)
+        shapes = output_shapes(kernel.declaration, tuple(shape))
+        call = kernel.with_outputs(call, shapes, joined.binding)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
         if 0 in shape:

@@ -197,7 +197,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         inferred = infer(declaration, *call.types(), axis=axis, keepdims=keepdims)
         shape, reduced, binding = inferred.loop, inferred.reduced, inferred.binding
         out_shape = inferred.shape
-        call = self.with_outputs(call, out_shape, binding)
+        call = self.with_outputs(call, inferred.shapes, binding)
         checks = checks_of_call(self.__name__, call.device, self.checks, options)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values

@@ -71,6 +71,8 @@ class ElementwiseSchedule:
         Blocks, where the layout fixes them and `block`; None: as many as `threads` needs.
     growth : Growth or None
         What another number of elements would change, if all operands moved and were aligned.
+    shared_mem : int
+        Dynamic shared memory of a block in bytes.
     """
 
     layout: str
@@ -79,6 +81,7 @@ class ElementwiseSchedule:
     block: int
     grid: tuple[int, int, int] | None = None
     growth: Growth | None = None
+    shared_mem: int = 0
 
 
 class Growth(Protocol):

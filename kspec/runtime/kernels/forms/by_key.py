@@ -135,7 +135,7 @@ class ByKeyCallable(FoldingCallable):
         inferred = infer_by_key(
             declaration, inputs, keys.abstract, outputs, n=n, deterministic=deterministic
         )
-        call = self.with_outputs(call, inferred.shape, inferred.binding)
+        call = self.with_outputs(call, inferred.shapes, inferred.binding)
         check_beside(self.__name__, (*call.inputs, keys), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> KeySchedule:

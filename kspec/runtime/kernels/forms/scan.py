@@ -149,7 +149,7 @@ class ScanCallable(FoldingCallable):
         inferred = infer_scan(declaration, *call.types(), axis=axis, exclusive=exclusive)
         shape, binding = inferred.loop, inferred.binding
         (along,) = inferred.reduced
-        call = self.with_outputs(call, shape, binding)
+        call = self.with_outputs(call, inferred.shapes, binding)
 
         def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
             looped = [operand for operand in call.inputs if not operand.param.raw]

@@ -112,7 +112,7 @@ class SegmentsCallable(FoldingCallable):
         inputs, outputs = call.types()
         inferred = infer_segments(declaration, inputs, bounds.abstract, outputs)
         shape, binding = inferred.loop, inferred.binding
-        call = self.with_outputs(call, inferred.shape, binding)
+        call = self.with_outputs(call, inferred.shapes, binding)
         check_beside(self.__name__, (*call.inputs, bounds), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:

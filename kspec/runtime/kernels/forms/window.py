@@ -147,7 +147,7 @@ class WindowCallable(FoldingCallable):
             pieces=pieces,
         )
         shape, binding = inferred.loop, inferred.binding
-        call = self.with_outputs(call, inferred.shape, binding)
+        call = self.with_outputs(call, inferred.shapes, binding)
         call = gathered(call)
         check_beside(self.__name__, call.inputs, call.outputs if given else ())
         still = (0,) * len(shape)

@@ -1,0 +1,213 @@
+"""Core dimensions: axes that a parameter declares, such as ``T A[n, n]``, as NumPy's gufuncs have.
+
+They are the last axes of an argument, and the kernel sees them as a small array for each element of
+the loop over the other axes.
+
+>>> dimension("n + m  -1").text, dimension("n + m - 1").value({"n": 3, "m": 4})
+('n + m - 1', 6)
+>>> dimension("n * (n + 1) // 2").cpp
+'kspec::floor_div((n * (n + 1)), 2)'
+
+`kspec.spec.parser` reads them, `bind_core` gives the sizes of a call their values.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kspec.errors import ShapeError
+from kspec.model.signature import Param, Signature
+
+MAX_CORE = 4  # core dimensions of a parameter
+Extents = tuple[Any, ...]
+_OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+
+
+class DimensionError(ValueError):
+    """A text is no dimension; the message says why."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One core dimension: a name, a number, or an expression of both.
+
+    Attributes
+    ----------
+    text : str
+        As Python writes it.
+    cpp : str
+        The same in C++.
+    names : tuple of str
+        Sizes that it depends on.
+    """
+
+    text: str
+    cpp: str
+    names: tuple[str, ...]
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a size alone."""
+        return self.names == (self.text,)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a size or a number alone, which an argument can decide or must have."""
+        return self.is_name or self.text.isdecimal()
+
+    def value(self, sizes: Mapping[str, Any]) -> Any:
+        """Return its value, given those of the sizes."""
+        return _value(ast.parse(self.text, mode="eval").body, sizes)
+
+
+@functools.cache
+def dimension(text: str) -> Dimension:
+    """Return the dimension in a text.
+
+    Raises
+    ------
+    DimensionError
+        If it is neither a name nor a number nor an expression with ``+ - * //``.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        cpp = _cpp(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise DimensionError(
+            f"{text.strip()!r} is not a dimension; write a name, a number, or an expression of "
+            "them with + - * //"
+        ) from None
+    names = tuple(dict.fromkeys(one.id for one in ast.walk(tree) if isinstance(one, ast.Name)))
+    return Dimension(ast.unparse(tree), cpp, names)
+
+
+def _cpp(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return str(node.value)
+    if isinstance(node, ast.BinOp):
+        left, right = _cpp(node.left), _cpp(node.right)
+        if isinstance(node.op, ast.FloorDiv):
+            return f"kspec::floor_div({left}, {right})"
+        if type(node.op) in _OPERATORS:
+            return f"({left} {_OPERATORS[type(node.op)]} {right})"
+    raise ValueError(ast.unparse(node))
+
+
+def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return sizes[node.id]
+    if isinstance(node, ast.Constant):
+        return node.value
+    assert isinstance(node, ast.BinOp)
+    left, right = _value(node.left, sizes), _value(node.right, sizes)
+    if isinstance(node.op, ast.Add):
+        return left + right
+    if isinstance(node.op, ast.Sub):
+        return left - right
+    return left * right if isinstance(node.op, ast.Mult) else left // right
+
+
+def core_names(params: Iterable[Param]) -> tuple[str, ...]:
+    """Return the sizes in the core dimensions of some parameters, in order of appearance.
+
+    >>> core_names([Param("T", "c", core=("n + m - 1",)), Param("T", "a", core=("m", "3"))])
+    ('n', 'm')
+    """
+    found = (name for param in params for one in param.core for name in dimension(one).names)
+    return tuple(dict.fromkeys(found))
+
+
+def core_signature(inputs: Signature, outputs: Signature) -> str:
+    """Return the core dimensions as a gufunc's signature.
+
+    >>> inputs, outputs = Param("T", "A", core=("n", "n")), Param("T", "y")
+    >>> core_signature(Signature((inputs,)), Signature((outputs,)))
+    '(n,n)->()'
+    """
+    sides = (",".join(f"({','.join(param.core)})" for param in side) for side in (inputs, outputs))
+    return "->".join(sides)
+
+
+def split_core(where: str, param: Param, shape: Sequence[Any]) -> tuple[Extents, Extents]:
+    """Return the shape of an argument before its core dimensions, and that of these.
+
+    Raises
+    ------
+    ShapeError
+        If it has too few axes; the message begins with `where`.
+    """
+    count = len(param.core)
+    if len(shape) < count:
+        raise ShapeError(
+            f"{where}: argument {param.name} does not have enough dimensions (has {len(shape)}, "
+            f"{param} requires {count})"
+        )
+    split = len(shape) - count
+    return tuple(shape[:split]), tuple(shape[split:])
+
+
+def bind_core(
+    where: str,
+    arguments: Iterable[tuple[Param, Sequence[Any] | None]],
+    given: Mapping[str, Any],
+    signature: str,
+) -> dict[str, Any]:
+    """Return the values of sizes in a call: those that are given, and those of its arguments.
+
+    Parameters
+    ----------
+    where : str
+        Name of the kernel, for messages.
+    arguments : iterable of (Param, sequence of int or None)
+        Parameters with the shapes of their arguments; None for numbers.
+    given : mapping of str to int
+        Sizes that the call says by name.
+    signature : str
+        For messages, as `core_signature` returns it.
+
+    Raises
+    ------
+    ShapeError
+        If an argument has too few axes, or extents that differ from others.
+    """
+    sizes = dict(given)
+    for param, shape in arguments:
+        if not param.core:
+            continue
+        if shape is None:
+            raise ShapeError(
+                f"{where}: argument {param.name} does not have enough dimensions (has 0, {param} "
+                f"requires {len(param.core)})"
+            )
+        _, core = split_core(where, param, shape)
+        for axis, (text, extent) in enumerate(zip(param.core, core, strict=True)):
+            one = dimension(text)
+            wanted = sizes.setdefault(text, extent) if one.is_name else one.value(sizes)
+            if extent != wanted:
+                raise ShapeError(
+                    f"{where}: argument {param.name} has a mismatch in its core dimension {axis}, "
+                    f"with signature {signature} (size {extent} is different from {wanted})"
+                )
+    return sizes
+
+
+def core_shape(where: str, param: Param, sizes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the extents of a parameter's core dimensions.
+
+    Raises
+    ------
+    ShapeError
+        If one of them is negative.
+    """
+    shape = tuple(dimension(one).value(sizes) for one in param.core)
+    for text, extent in zip(param.core, shape, strict=True):
+        if isinstance(extent, int) and extent < 0:
+            listed = ", ".join(f"{name} = {sizes[name]}" for name in dimension(text).names)
+            raise ShapeError(f"{where}: {param} has {text} = {extent} elements for {listed}")
+    return shape

@@ -1,0 +1,28 @@
+"""The C++ around an operation on core dimensions, where ``A(r, c)`` is an element.
+
+The classes and macros are those of ``kspec/core.cuh``; `kspec.render.parameters` declares
+parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kspec.model.signature import Param
+
+
+def core_macros(params: Iterable[Param]) -> tuple[str, ...]:
+    """Return the lines before an operation: an element is looked up by a macro.
+
+    It tells the host device where the operation is, and what it calls the parameter.
+    """
+    return tuple(
+        f'#define {one.name}(...) KSPEC_CORE("{one.name}", {one.name}, __VA_ARGS__)'
+        for one in params
+        if one.core
+    )
+
+
+def core_macro_ends(params: Iterable[Param]) -> tuple[str, ...]:
+    """Return the lines after it."""
+    return tuple(f"#undef {one.name}" for one in params if one.core)

@@ -1,0 +1,116 @@
+"""Faults of core dimensions: their names, and the indices at which the operation has elements.
+
+>>> from kspec.spec.parser import parse_signature
+>>> [fault.message for fault in index_faults(parse_signature("T q[4]"), {}, "y = q(4);")]
+['index 4 of q is outside of its core dimension 0, which has 4 elements']
+
+`kspec.model.dimensions` has what callers need of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kspec.cpp.brackets import group_end
+from kspec.cpp.fragments import code_of
+from kspec.cpp.names import name_problem
+from kspec.diagnostics import counted
+from kspec.model.dimensions import core_names, dimension
+from kspec.model.signature import Param, Signature
+from kspec.spec.faults import Fault
+from kspec.spec.neighbours.windows import choices, constant, reads_of
+
+Sizes = Mapping[str, Sequence[int]]
+
+
+def dimension_faults(
+    inputs: Signature, outputs: Signature, sizes: Sizes, taken: Mapping[str, str]
+) -> Iterator[Fault]:
+    """Check the core dimensions of parameters.
+
+    Parameters
+    ----------
+    inputs, outputs : Signature
+        The parameters.
+    sizes : mapping of str to sequence of int
+        Those that the spec lists.
+    taken : mapping of str to str
+        Names that sizes cannot have, and what else has them.
+    """
+    decided = {
+        one
+        for param in inputs
+        for one in param.core
+        if not one.isdecimal() and dimension(one).is_name
+    }
+    for field, signature in (("inputs", inputs), ("outputs", outputs)):
+        for param in signature:
+            if field == "inputs":
+                yield from _undecided(param)
+            for name in core_names([param]):
+                problem = name_problem(name)
+                if not problem and name in taken:
+                    problem = f"it is {taken[name]}"
+                if problem:
+                    yield Fault((field,), f"Invalid size {name!r}: {problem}", word=name)
+                elif name not in decided and name not in sizes:
+                    message = f"{name!r} is not a size: no input has it as a core dimension"
+                    yield Fault((field,), f"{message}, and `sizes` does not list it", word=name)
+
+
+def _undecided(param: Param) -> Iterator[Fault]:
+    for text in param.core:
+        if not dimension(text).is_plain:
+            message = (
+                f"core dimension {text!r} of input {param.name} is an expression; the extent of an "
+                "input is a name or a number"
+            )
+            yield Fault(("inputs",), message, word=dimension(text).names[0])
+
+
+def index_faults(params: Signature, sizes: Sizes, operation: str) -> Iterator[Fault]:
+    """Check how the operation reads and writes the elements of parameters with core dimensions."""
+    for param in params:
+        if param.core:
+            yield from _bracket_faults(param, operation)
+            yield from _element_faults(param, sizes, operation)
+
+
+def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Fault]:
+    name, where = param.name, ("operation",)
+    for read in reads_of(name, operation):
+        if len(read.offsets) != len(param.core):
+            found = counted(len(read.offsets), "index").replace("indexs", "indices")
+            has = counted(len(param.core), "core dimension")
+            message = f"{name} has {has}, and here {found}"
+            yield Fault(where, message, read.start, read.end - read.start)
+            continue
+        for axis, ((index, start), text) in enumerate(zip(read.offsets, param.core, strict=True)):
+            for row in choices(sizes):
+                value, one = constant(index, row), dimension(text)
+                if value is None or not row.keys() >= set(one.names):
+                    continue
+                extent = one.value(row)
+                if 0 <= value < extent:
+                    continue
+                listed = ", ".join(
+                    f"{key} = {row[key]}" for key in row if key in index or key in one.names
+                )
+                message = (
+                    f"index {value} of {name} is outside of its core dimension {axis}, which has "
+                    f"{counted(extent, 'element')}{' for ' if listed else ''}{listed}"
+                )
+                yield Fault(where, message, start, len(index))
+                break
+
+
+def _bracket_faults(param: Param, operation: str) -> Iterator[Fault]:
+    tokens = code_of(operation)
+    for place, token in enumerate(tokens[:-1]):
+        member = place > 0 and tokens[place - 1].text in (".", "->", "::")
+        if token.text == param.name and not member and tokens[place + 1].text == "[":
+            end = group_end(tokens, place + 1)
+            indices = ", ".join("ijkl"[: len(param.core)])
+            message = f"elements of {param.name} are in round brackets: {param.name}({indices})"
+            length = tokens[end - 1].end - token.start
+            yield Fault(("operation",), message, token.start, length)
