@@ -241,6 +241,8 @@ class ReductionKernel(ReductionCallable):
     backward : mapping of str to str, or kernel, optional
         Gradients, as for `ElementwiseKernel`; outputs and what arrives for them are read at each
         element of the inputs, and ``count`` is how many of these made one output.
+    sizes : mapping of str to sequence of int, optional
+        Core dimensions of inputs, with values for builds; calls of others compile them, too.
 
     Raises
     ------
@@ -264,6 +266,7 @@ class ReductionKernel(ReductionCallable):
         *,
         strict_keys: bool = False,
         backward: Gradients | None = None,
+        sizes: Mapping[str, Sequence[int]] = _NOTHING,
     ) -> None:
         self._spec = build_spec(
             ReductionSpec,
@@ -281,6 +284,7 @@ class ReductionKernel(ReductionCallable):
             options=options,
             strict_keys=strict_keys,
             backward=_backward_field(backward),
+            sizes=_table(sizes),
         )
         gradients = _gradients(self._spec, backward)
         super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)

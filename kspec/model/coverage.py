@@ -54,6 +54,7 @@ from kspec.model.stages import (
     key_bins,
     pack_size,
     strided,
+    sweep,
     to_aggregates,
     windowed,
 )
@@ -204,6 +205,9 @@ def layout_fault(declaration: GeneratedDeclaration, text: str) -> str:
 
 
 def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
+    if declaration.has_core and isinstance(declaration, ReductionDeclaration):
+        inputs = sum(not param.raw for param in declaration.inputs)
+        return (*_STRIDED, *map(sweep, range(1, 2**inputs)))
     if declaration.has_core:
         return tuple(map(items, STRIDED_AXES))
     tags = tuple(tag for ndim in STRIDED_AXES for tag in _windowed(declaration, ndim))
@@ -306,7 +310,7 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
     """Return the layouts that follow; `elementwise_schedule` of the runtime chooses among them."""
     if isinstance(declaration, ReductionDeclaration):
         inputs = [param for param in declaration.inputs if not param.raw]
-        if any(param.non_const for param in inputs):
+        if any(param.non_const or param.core for param in inputs):
             return (strided(1),)
         forms = [tag(1) for form in declaration.forms for tag in _form_tags(declaration, form)]
         if declaration.forms_only:  # from the strided one the size of an accumulator is read

@@ -38,6 +38,9 @@ class _Generated:
         The kernel of the same package that computes its gradients; empty: there is none.
     numbers : tuple of str
         Raw inputs that the kernel does not index, so that a number may be given.
+    sizes : tuple of (str, tuple of int)
+        Integer placeholders, each with the values that are precompiled: those that calls give by
+        name, and those that are core dimensions of inputs.
     """
 
     name: str
@@ -47,6 +50,7 @@ class _Generated:
     reduce_dims: bool = field(default=True, kw_only=True)
     backward: str = field(default="", kw_only=True)
     numbers: tuple[str, ...] = field(default=(), kw_only=True)
+    sizes: Sizes = field(default=(), kw_only=True)
 
     @property
     def params(self) -> Signature:
@@ -77,7 +81,7 @@ class _Generated:
     @property
     def size_names(self) -> tuple[str, ...]:
         """Integer placeholders."""
-        return ()
+        return tuple(name for name, _ in self.sizes)
 
     @property
     def call_options(self) -> tuple[str, ...]:
@@ -124,9 +128,6 @@ class ElementwiseDeclaration(_Generated):
         The kernel whose expressions for gradients made this one; empty for all that are written.
     windows : tuple of Window
         Inputs that the operation reads at offsets.
-    sizes : tuple of (str, tuple of int)
-        Integer placeholders, each with the values that are precompiled: those that calls give by
-        name, and those that are core dimensions of inputs.
     adjoint : Window or None
         The window of the forward kernel through which the gradient, the only output, goes back.
     samples : tuple of Sample
@@ -143,7 +144,6 @@ class ElementwiseDeclaration(_Generated):
     counts: bool = False
     forward: str = ""
     windows: tuple[Window, ...] = ()
-    sizes: Sizes = ()
     adjoint: Window | None = None
     samples: tuple[Sample, ...] = ()
 
@@ -158,11 +158,6 @@ class ElementwiseDeclaration(_Generated):
     def takes_boundary(self) -> bool:
         """Whether calls have a keyword argument for what lies outside of inputs."""
         return bool(self.all_windows or self.samples)
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders."""
-        return tuple(name for name, _ in self.sizes)
 
     @property
     def given_sizes(self) -> Sizes:
@@ -278,7 +273,8 @@ class ReductionDeclaration(_Generated):
     def needs_array(self, param: Param) -> bool:
         """Return whether an argument for `param` cannot be a scalar."""
         arrays = [one for one in self.inputs if one.name not in self.scalars and not one.raw]
-        return param.raw or param.non_const or param.name in self.raw_views or len(arrays) == 1
+        by_place = param.raw or param.non_const or param.name in self.raw_views
+        return by_place or bool(param.core) or len(arrays) == 1
 
     @property
     def whole(self) -> str:
@@ -288,6 +284,8 @@ class ReductionDeclaration(_Generated):
                 "its map depends on where an element is (_J, _i, _segment, _in_ind, _out_ind or "
                 "_raw_<name>)"
             )
+        if self.has_core:
+            return "its parameters have core dimensions"
         return "its spec lists forms without 'reduce'" if self.forms_only else self.overwrites
 
 

@@ -154,6 +154,7 @@ def infer(
         loop = reduction_loop(declaration, inputs, broadcast)
         reduced = normalize_axes(axis, len(loop))
         shape = reduced_shape(loop, reduced, keepdims)
+        sizes = bound_sizes(declaration, inputs, outputs)
         binding = bind_types(declaration, inputs, outputs, advice)
         if not declaration.has_identity:
             check_not_empty(declaration.name, loop, reduced, shape)
@@ -161,7 +162,7 @@ def infer(
         if neighbours is None:
             neighbours = bind_neighbours(declaration)
         windows = neighbours.windows
-        sizes = _bound_sizes(declaration, inputs, outputs, neighbours.sizes)
+        sizes = bound_sizes(declaration, inputs, outputs, neighbours.sizes)
         inside = _inside(declaration, inputs, windows)
         taken = outputs if declaration.adjoint is None else ()
         loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)
@@ -199,13 +200,16 @@ def _check_raw(
             )
 
 
-def _bound_sizes(
-    declaration: ElementwiseDeclaration,
+def bound_sizes(
+    declaration: GeneratedDeclaration,
     inputs: Sequence[Abstract],
     outputs: Sequence[Abstract],
-    given: BoundSizes,
+    given: BoundSizes = (),
 ) -> BoundSizes:
-    """Return the integer placeholders of a call, in the order of the declaration."""
+    """Return the integer placeholders of a call, in the order of the declaration.
+
+    `given` are those that the call gives by name.  Raises `ShapeError` if core dimensions differ.
+    """
     if not declaration.has_core:
         return given
     given_outputs = zip(declaration.outputs, outputs, strict=bool(outputs))

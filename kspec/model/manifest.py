@@ -266,11 +266,11 @@ def _declaration(data: dict[str, Any]) -> Declaration:
     fields["scalars"] = tuple(fields["scalars"])
     fields["numbers"] = tuple(fields.get("numbers", ()))
     fields["raw_views"] = tuple(fields.get("raw_views", ()))
+    fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
     if kind == ElementwiseDeclaration.kind:
         fields["windows"] = tuple(map(_window, fields.get("windows", ())))
         adjoint = fields.get("adjoint")
         fields["adjoint"] = None if adjoint is None else _window(adjoint)
-        fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
         fields["samples"] = tuple(map(_sample, fields.get("samples", ())))
         return ElementwiseDeclaration(**fields)
     fields["indexers"] = tuple(fields.get("indexers", ()))

@@ -68,6 +68,15 @@ def items(ndim: int) -> str:
     return f"kspec::Items<{strided_capacity(ndim)}>"
 
 
+def sweep(swept: int) -> str:
+    """Return the layout of pairwise reductions; `swept` has a bit for each input that is swept.
+
+    >>> sweep(2)
+    'kspec::Sweep<2>'
+    """
+    return f"kspec::Sweep<{swept}>"
+
+
 def scan_lines(ndim: int) -> str:
     """Return the smallest layout of scans that holds `ndim` collapsed axes beside the scanned one.
 

@@ -106,6 +106,8 @@ class ReductionContext:
     preamble: Fragment
     op_scope: str
     op_template: str
+    macros: tuple[str, ...]
+    macro_ends: tuple[str, ...]
     op_type: str
     accumulator: str
     synonyms: tuple[str, ...]
@@ -282,6 +284,7 @@ def reduction_context(
     post_map = origin.fragment("post_map", spec.post_map)
     arguments = parameters.arguments(declaration, declaration.outputs.names)
     op_template, op_arguments = _op_template(declaration, bound=binding is not None)
+    macros, macro_ends = core_macros(declaration.params), core_macro_ends(declaration.params)
     place = PreambleScope.of(spec, binding)
     head, tail = _surroundings(spec, place)
     preamble = _preamble(spec, origin, place)
@@ -291,7 +294,7 @@ def reduction_context(
         parameters.element(param, f"_at[{len(inputs) + number}]", output=True)
         for number, param in enumerate(outputs)
     ]
-    items = [parameters.item(param, output=False) for param in inputs]
+    items = [parameters.map_item(param) for param in inputs]
     input_names = [parameters.argument_name(param) for param in inputs]
     return ReductionContext(
         name=spec.name,
@@ -307,6 +310,8 @@ def reduction_context(
         preamble=preamble,
         op_scope=_scope(spec.name),
         op_template=op_template,
+        macros=macros,
+        macro_ends=macro_ends,
         op_type=f"{_scope(spec.name)}::_Op{op_arguments}",
         accumulator=_accumulator(declaration),
         synonyms=tuple(text for word, text in _SYNONYMS.items() if word in spec.words),
@@ -421,7 +426,7 @@ def _indexers(spec: ReductionSpec, text: str, elements: Mapping[str, str]) -> li
 def _op_template(declaration: ReductionDeclaration, bound: bool) -> tuple[str, str]:
     """Return the template head of the operation's struct, and the arguments to name it by."""
     types = [] if bound else parameters.type_params(declaration)
-    params = [*types, *parameters.raw_params(declaration)]
+    params = [*types, *parameters.raw_params(declaration), *parameters.size_params(declaration)]
     if not params:
         return "", ""
     names = ", ".join(param.split()[-1] for param in params)

@@ -76,8 +76,8 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
 def _schedule(spec: _Spec) -> str:
     if isinstance(spec, ElementwiseSpec) and spec.adjoint is not None:
         return "kspec/adjoint.cuh"
-    if isinstance(spec, ElementwiseSpec) and spec.has_core:
-        return "kspec/items.cuh"
+    if spec.has_core:
+        return "kspec/items.cuh" if isinstance(spec, ElementwiseSpec) else "kspec/pairwise.cuh"
     windows = isinstance(spec, ElementwiseSpec) and spec.windows
     return "kspec/windows.cuh" if windows else _SCHEDULES[type(spec)]
 

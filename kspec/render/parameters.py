@@ -117,9 +117,20 @@ def _argument(param: Param, output: bool, assigned: bool = True) -> str:
     access = "InOut" if output or param.non_const else "In"
     access = "Out" if output and assigned else access
     if param.core:
-        extents = ", ".join(dimension(one).cpp for one in param.core)
-        return f"const kspec::Core<kspec::{access}<{ctype(param)}>, {extents}> {name}"
+        return f"const {_core_type(param, access)} {name}"
     return f"const kspec::{access}<{ctype(param)}> {name}"
+
+
+def _core_type(param: Param, access: str) -> str:
+    extents = ", ".join(dimension(one).cpp for one in param.core)
+    return f"kspec::Core<kspec::{access}<{ctype(param)}>, {extents}>"
+
+
+def map_item(param: Param) -> str:
+    """Return the parameter of a reduction's map for an input: its element, or its item."""
+    if param.core:
+        return f"const kspec::SeenOf<{_core_type(param, 'In')}>& {param.name}"
+    return item(param, output=False)
 
 
 def windows_of(declaration: GeneratedDeclaration) -> dict[str, Window]:
@@ -206,6 +217,8 @@ def loop_item(declaration: GeneratedDeclaration, param: Param) -> str:
 
 def element(param: Param, at: str, output: bool) -> str:
     """Return that variable, set from the slot `at`."""
+    if param.core:
+        return f"const auto {param.name} = {argument_name(param)}.item({at});"
     return f"{item(param, output)} = {argument_name(param)}.item({at});"
 
 

@@ -1,7 +1,8 @@
 """Faults of core dimensions: their names, and the indices at which the operation has elements.
 
 >>> from kspec.spec.parser import parse_signature
->>> [fault.message for fault in index_faults(parse_signature("T q[4]"), {}, "y = q(4);")]
+>>> faults = index_faults(parse_signature("T q[4]"), {}, "operation", "y = q(4);")
+>>> [fault.message for fault in faults]
 ['index 4 of q is outside of its core dimension 0, which has 4 elements']
 
 `kspec.model.dimensions` has what callers need of them.
@@ -68,26 +69,27 @@ def _undecided(param: Param) -> Iterator[Fault]:
             yield Fault(("inputs",), message, word=dimension(text).names[0])
 
 
-def index_faults(params: Signature, sizes: Sizes, operation: str) -> Iterator[Fault]:
-    """Check how the operation reads and writes the elements of parameters with core dimensions."""
+def index_faults(params: Signature, sizes: Sizes, field: str, text: str) -> Iterator[Fault]:
+    """Check the indices at which the text of a field has elements of core dimensions."""
     for param in params:
         if param.core:
-            yield from _bracket_faults(param, operation)
-            yield from _element_faults(param, sizes, operation)
+            yield from _bracket_faults(param, field, text)
+            yield from _element_faults(param, sizes, field, text)
 
 
-def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Fault]:
-    name, where = param.name, ("operation",)
-    for read in reads_of(name, operation):
+def _element_faults(param: Param, sizes: Sizes, field: str, text: str) -> Iterator[Fault]:
+    name, where = param.name, (field,)
+    for read in reads_of(name, text):
         if len(read.offsets) != len(param.core):
             found = counted(len(read.offsets), "index").replace("indexs", "indices")
             has = counted(len(param.core), "core dimension")
             message = f"{name} has {has}, and here {found}"
             yield Fault(where, message, read.start, read.end - read.start)
             continue
-        for axis, ((index, start), text) in enumerate(zip(read.offsets, param.core, strict=True)):
+        for axis, (index, start) in enumerate(read.offsets):
+            one = dimension(param.core[axis])
             for row in choices(sizes):
-                value, one = constant(index, row), dimension(text)
+                value = constant(index, row)
                 if value is None or not row.keys() >= set(one.names):
                     continue
                 extent = one.value(row)
@@ -104,8 +106,8 @@ def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Faul
                 break
 
 
-def _bracket_faults(param: Param, operation: str) -> Iterator[Fault]:
-    tokens = code_of(operation)
+def _bracket_faults(param: Param, field: str, text: str) -> Iterator[Fault]:
+    tokens = code_of(text)
     for place, token in enumerate(tokens[:-1]):
         member = place > 0 and tokens[place - 1].text in (".", "->", "::")
         if token.text == param.name and not member and tokens[place + 1].text == "[":
@@ -113,4 +115,4 @@ def _bracket_faults(param: Param, operation: str) -> Iterator[Fault]:
             indices = ", ".join("ijkl"[: len(param.core)])
             message = f"elements of {param.name} are in round brackets: {param.name}({indices})"
             length = tokens[end - 1].end - token.start
-            yield Fault(("operation",), message, token.start, length)
+            yield Fault((field,), message, token.start, length)

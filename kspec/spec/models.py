@@ -75,6 +75,7 @@ _NO_PARAMS = Signature()
 # Other keyword arguments of elementwise calls, and names of parameters behind them.
 _CHECK_KEYWORDS = ("sanitize", "order", "timeout", "args", "options", "self")
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
+_ELEMENTS = frozenset({"i", "a", "b"})  # of an operation, and of a reduce expression
 _INDICES = frozenset({"_J", "_i", "_j", "_segment"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
@@ -111,6 +112,9 @@ class _GeneratedSpec(BaseSpec):
     backward: BackwardField = Field(
         None,
         description="Gradients: CUDA C++ of each input's, { x = 'grad_y * x' }; or a kernel.",
+    )
+    sizes: SizesField = Field(
+        {}, description="Integer placeholders, and their precompiled values: { R = [1, 2] }."
     )
 
     @property
@@ -179,6 +183,22 @@ class _GeneratedSpec(BaseSpec):
         """Distinct type placeholders, inputs first."""
         return self.params.placeholders
 
+    @property
+    def all_sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Integer placeholders, core dimensions among them, and their precompiled values."""
+        return self.sizes | {name: self.sizes.get(name, ()) for name in core_names(self.params)}
+
+    @property
+    def given_sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """Those that calls give by name, because no input decides them."""
+        decided = core_names(self.inputs)
+        return {name: known for name, known in self.sizes.items() if name not in decided}
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """Integer placeholders that calls give by name."""
+        return tuple(self.given_sizes)
+
     def bindings(self) -> rules.Bindings:
         """Return the bindings to precompile, each in the order of `placeholders`.
 
@@ -212,6 +232,23 @@ class _GeneratedSpec(BaseSpec):
         if self.backward is not None and accepted(info, "backward"):
             yield from gradient_rules.backward_fits(self, self.backward, self.declaration().scalars)
 
+    def _size_faults(self, texts: Mapping[str, str]) -> Iterator[Fault]:
+        """Check sizes and core dimensions; `texts` have elements of parameters, by field."""
+        taken = {name: "a parameter too" for name in self.params.names}
+        taken |= {letter: "a type placeholder too" for letter in self.placeholders}
+        taken |= {
+            name: "a name of generated code"
+            for name in self.all_sizes
+            if name in _ELEMENTS or rules.is_generated(self.kind, name)
+        }
+        taken |= {self.name: "the name of the kernel too"}
+        keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
+        taken |= {name: "a keyword argument of calls" for name in keywords}
+        yield from size_faults(self.sizes, taken)
+        yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
+        for field, text in texts.items():
+            yield from index_faults(self.params, self.all_sizes, field, text)
+
 
 class ElementwiseSpec(_GeneratedSpec):
     """A kernel that computes every element by itself."""
@@ -227,9 +264,6 @@ class ElementwiseSpec(_GeneratedSpec):
     windows: dict[str, WindowTable] = Field(
         {},
         description="Inputs that the operation reads at offsets: { u = { reach = [1, 1], ... } }.",
-    )
-    sizes: SizesField = Field(
-        {}, description="Integer placeholders, and their precompiled values: { R = [1, 2] }."
     )
     samples: dict[str, SampleTable] = Field(
         {},
@@ -302,22 +336,6 @@ class ElementwiseSpec(_GeneratedSpec):
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
         )
-
-    @property
-    def all_sizes(self) -> Mapping[str, tuple[int, ...]]:
-        """Integer placeholders, core dimensions among them, and their precompiled values."""
-        return self.sizes | {name: self.sizes.get(name, ()) for name in core_names(self.params)}
-
-    @property
-    def given_sizes(self) -> Mapping[str, tuple[int, ...]]:
-        """Those that calls give by name, because no input decides them."""
-        decided = core_names(self.inputs)
-        return {name: known for name, known in self.sizes.items() if name not in decided}
-
-    @property
-    def size_names(self) -> tuple[str, ...]:
-        """Integer placeholders that calls give by name."""
-        return tuple(self.given_sizes)
 
     @property
     def boundaries(self) -> tuple[str, ...]:
@@ -395,19 +413,7 @@ class ElementwiseSpec(_GeneratedSpec):
         yield from rules.balanced(fragments, self.preamble, self.options)
 
     def _window_faults(self) -> Iterator[Fault]:
-        taken = {name: "a parameter too" for name in self.params.names}
-        taken |= {letter: "a type placeholder too" for letter in self.placeholders}
-        taken |= {
-            name: "a name of generated code"
-            for name in self.all_sizes
-            if name == "i" or rules.is_generated(self.kind, name)
-        }
-        taken |= {self.name: "the name of the kernel too"}
-        keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
-        taken |= {name: "a keyword argument of calls" for name in keywords}
-        yield from size_faults(self.sizes, taken)
-        yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
-        yield from index_faults(self.params, self.all_sizes, self.operation)
+        yield from self._size_faults({"operation": self.operation})
         yield from window_faults(
             self.windows, self.sizes, self.inputs, self.operation, self.samples
         )
@@ -489,7 +495,8 @@ class ReductionSpec(_GeneratedSpec):
             forms_only=REDUCE not in self.forms and bool(self.forms),
             counted=not self.words.isdisjoint(_COUNTS),
             strict_keys=self.strict_keys,
-            sums="" if indexed else recognized_sums(self),
+            sums="" if indexed or self.has_core else recognized_sums(self),
+            sizes=tuple(self.all_sizes.items()),
             backward=self.backward_kernel,
             numbers=self.numbers,
         )
@@ -522,19 +529,33 @@ class ReductionSpec(_GeneratedSpec):
         fragments = {"map": self.map, "reduce": self.reduce, "post_map": self.post_map}
         yield from rules.not_empty(**fragments)
         yield from rules.raw_views_exist(self.params, fragments)
-        for field in ("inputs", "outputs"):
-            for param in getattr(self, field):
-                if param.core:
-                    message = f"{param}: reductions have no core dimensions"
-                    yield Fault((field,), message, word=param.name)
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)
+        if accepted(info, "inputs", "outputs", "sizes"):
+            yield from self._size_faults({"map": self.map, "post_map": self.post_map})
+            yield from self._core_faults()
         if accepted(info, "inputs", "outputs"):
             yield from rules.reduce_type_is_known(
                 self.reduce_type, self.placeholders, self.preamble, self.options
             )
             yield from form_faults(self.forms, self.declaration())
+
+    def _core_faults(self) -> Iterator[Fault]:
+        """Yield the faults of sizes that nothing decides, and of expressions without items."""
+        for name in self.given_sizes:
+            message = f"{name!r} is no core dimension of an input, which would decide it"
+            yield Fault(("sizes", name), message, at_key=True)
+        declared = self.declaration()
+        for param in self.inputs:
+            if param.core and (param.name in declared.scalars or param.non_const):
+                reason = "it is _non_const" if param.non_const else "other expressions read it"
+                message = f"{param} has core dimensions, which only the map can read; {reason}"
+                yield Fault(("inputs",), message, word=param.name)
+        for name in self.raw_views if self.has_core else ():
+            message = f"kernels with core dimensions have no _raw_{name}; add a raw input"
+            field = next(key for key, text in self.fragments.items() if f"_raw_{name}" in text)
+            yield Fault((field,), message, word=f"_raw_{name}")
 
 
 def _asks_more(text: str) -> bool:

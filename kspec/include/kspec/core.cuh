@@ -1,7 +1,7 @@
 // Parameters with core dimensions, and the small arrays that an operation sees of them:
-// `T A[n, n]` is Core<In<T>, n, n>, of which A(r, c) is an element.
+// `T A[n, n]` is Core<In<T>, n, n>, of whose items A(r, c) is an element.
 //
-// A small array is copied to registers as a whole; elements of larger ones are read and written
+// A small item is copied to registers as a whole; elements of larger ones are read and written
 // where they are. kspec/runtime/schedules/item_schedule.py packs the same structures.
 #pragma once
 
@@ -100,7 +100,7 @@ template <class Access, int... D> struct FarItem : Extents<D...> {
     ptrdiff_t at = offset;
     int axis = 0;
     ((at += (ptrdiff_t)index * argument.strides[axis++]), ...);
-    return argument.item(Bytes{at});
+    return argument.element_at(Bytes{at});
   }
 #ifdef KSPEC_HOST
   template <class... I>
@@ -110,6 +110,10 @@ template <class Access, int... D> struct FarItem : Extents<D...> {
   }
 #endif
 };
+
+template <class Access, int... D>
+__device__ inline void load_item(const Core<Access, D...>& from, ptrdiff_t offset,
+                                 Item<typename Access::type, D...>& item);
 
 // What the parameters have in common. A small item is at most so large.
 template <class Access, int... D> struct CoreOf {
@@ -138,14 +142,24 @@ template <class T, int... D> struct Core<In<T>, D...> : CoreOf<In<T>, D...> {
   const typename Stored<T>::type* data;
   ptrdiff_t strides[sizeof...(D)];
 
-  __device__ inline T item(Bytes at) const { return static_cast<T>(*element(data, at)); }
+  __device__ inline T element_at(Bytes at) const { return static_cast<T>(*element(data, at)); }
+  // What a map sees.
+  __device__ inline auto item(Bytes at) const {
+    if constexpr (CoreOf<In<T>, D...>::IS_SMALL) {
+      Item<T, D...> own;
+      load_item(*this, at.offset, own);
+      return own;
+    } else {
+      return FarItem<In<T>, D...>(*this, at.offset);
+    }
+  }
 };
 template <class T, int... D> struct Core<InOut<T>, D...> : CoreOf<InOut<T>, D...> {
   enum { IS_READ = 1, IS_WRITTEN = 1 };
   T* data;
   ptrdiff_t strides[sizeof...(D)];
 
-  __device__ inline T& item(Bytes at) const {
+  __device__ inline T& element_at(Bytes at) const {
     T* place = element(data, at);
     settle(place);
     return *place;
@@ -156,8 +170,15 @@ template <class T, int... D> struct Core<Out<T>, D...> : CoreOf<Out<T>, D...> {
   T* data;
   ptrdiff_t strides[sizeof...(D)];
 
-  __device__ inline T& item(Bytes at) const { return *element(data, at); }
+  __device__ inline T& element_at(Bytes at) const { return *element(data, at); }
+  // What a post-map writes to.
+  __device__ inline FarItem<Out<T>, D...> item(Bytes at) const {
+    return FarItem<Out<T>, D...>(*this, at.offset);
+  }
 };
+
+// What a map sees of an input.
+template <class Input> using SeenOf = decltype(static_cast<const Input*>(nullptr)->item(Bytes{0}));
 
 // Load an item from anywhere, store it, and set it to zeros.
 template <class Access, int... D>
@@ -166,7 +187,7 @@ __device__ inline void load_item(const Core<Access, D...>& from, ptrdiff_t offse
   typedef Extents<D...> Shape;
 #pragma unroll
   for (int k = 0; k < Shape::count; ++k)
-    item.value[k] = from.item(Bytes{offset + Shape::distance(k, from.strides)});
+    item.value[k] = from.element_at(Bytes{offset + Shape::distance(k, from.strides)});
 }
 template <class Access, int... D>
 __device__ inline void store_item(const Core<Access, D...>& to, ptrdiff_t offset,

@@ -20,6 +20,9 @@ template <int AXES, int OUTER> struct ChosenBoundary { enum { is_chosen = 1 }; }
 
 struct Lines {};       // reductions along contiguous elements: a group of threads for each output
 struct ShortLines {};  // the same for few elements: two outputs for each group
+// The same for pairs: some inputs are the same for all elements of an output, the others, those of the
+// bits of SWEPT, the same for all outputs.
+template <int SWEPT> struct Sweep {};
 struct Columns {};     // neighbouring outputs are neighbours in memory: packs of outputs
 
 // Scans, which make an output of each element and all before it, with up to so many axes beside theirs.

@@ -22,6 +22,8 @@ template <int... K> struct Numbers {};
 template <int N, int... K> struct UpTo : UpTo<N - 1, N - 1, K...> {};
 template <int... K> struct UpTo<0, K...> { typedef Numbers<K...> type; };
 
+template <int K> struct Number { enum { value = K }; };
+
 // An input: an array, or (null pointer) a scalar that travels in the parameter itself. The test
 // is uniform over the launch; it spares a specialization for each mix of arrays and scalars.
 template <class T> struct In {

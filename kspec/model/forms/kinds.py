@@ -72,6 +72,8 @@ def form_fault(declaration: ReductionDeclaration) -> str:
     if declaration.indexers or declaration.raw_views:
         named = (*declaration.indexers, *(f"_raw_{name}" for name in declaration.raw_views))
         return f"its expressions read {' and '.join(named)}, which only the reduction itself has"
+    if declaration.has_core:
+        return "its parameters have core dimensions, which only the reduction itself can have"
     return declaration.overwrites
 
 

@@ -17,7 +17,7 @@ from kspec.model.infer import Abstract, check_one_device
 from kspec.model.neighbours.binding import NO_NEIGHBOURS, BoundNeighbours
 from kspec.model.neighbours.samples import BoundSample
 from kspec.model.neighbours.windows import BoundWindow
-from kspec.model.shapes import check_ndim
+from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
@@ -27,6 +27,7 @@ from kspec.runtime.libraries.stream_order import stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.strides import Strides
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,13 @@ class Operand:
     def abstract(self) -> Abstract:
         """Its shape and dtype."""
         return Abstract(None if self.view is None else self.view.shape, self.dtype)
+
+    @property
+    def layout(self) -> tuple[Shape, Strides]:
+        """Extents and strides of an array along the axes of the loop, without core dimensions."""
+        assert self.view is not None
+        split = len(self.view.shape) - len(self.param.core)
+        return self.view.shape[:split], self.view.strides[:split]
 
     @property
     def device(self) -> Device | None:

@@ -93,7 +93,7 @@ def make_loop(
         return Loop(schedule, raw_ndims(operands), tuple(packed))
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     if declaration.has_core:
-        rows = [_item_member(operand, binding) for operand in looped]
+        rows = [item_member(operand, binding) for operand in looped]
         schedule = choose_items(axes, rows, size_of(shape), on_host=device.is_host)
         return Loop(schedule, raw_ndims(operands), ())
     members = [member_of(operand, binding) for operand in looped]
@@ -124,8 +124,7 @@ def _broadcast_strides(operand: Operand, shape: Shape) -> tuple[int, ...]:
         return (0,) * len(shape)
     if operand.window is not None:
         return _windowed_strides(operand.view, len(operand.window.reach), shape)
-    split = len(operand.view.shape) - len(operand.param.core)
-    return broadcast_strides(operand.view.shape[:split], operand.view.strides[:split], shape)
+    return broadcast_strides(*operand.layout, shape)
 
 
 def _windowed_strides(view: ArrayView, axes: int, shape: Shape) -> tuple[int, ...]:
@@ -143,7 +142,7 @@ def member_of(operand: Operand, binding: Binding) -> Member:
     return Member(dtype.itemsize, dtype.pack_width, ptr, written)
 
 
-def _item_member(operand: Operand, binding: Binding) -> ItemMember:
+def item_member(operand: Operand, binding: Binding) -> ItemMember:
     """Return the properties of an operand that the schedule of items depends on."""
     member, view = member_of(operand, binding), operand.view
     if view is None or not operand.param.core:

@@ -36,15 +36,17 @@ from kspec.runtime.kernels.forms.folding import is_plain
 from kspec.runtime.kernels.forms.scan import ScanCallable
 from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.forms.window import WindowCallable
-from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.kernels.loop_nest import item_member, member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.reduction_schedule import (
     MAX_ACCUMULATOR,
     ReductionSchedule,
     choose,
     choose_host,
+    choose_strided,
 )
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
+from kspec.runtime.schedules.sweep_schedule import choose_sweep
 
 
 class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable):
@@ -256,18 +258,22 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         def load(layout_tag: str) -> LoadedKernel:
             return self.load(call, binding, tag(layout_tag), modes, view_ndims)
 
+        def resident(layout_tag: str, threads: int) -> int:
+            return load(layout_tag).resident_blocks(threads)
+
         if call.device.is_host:
             schedule = choose_host(kept_axes, reduced_axes)
+            return schedule, load(schedule.layout)
+        count = driver.multiprocessors(call.device.ordinal)
+        if self.declaration.has_core:
+            items = [item_member(operand, binding) for operand in inputs]
+            schedule = choose_sweep(kept_axes, reduced_axes, items, resident) or choose_strided(
+                kept_axes, reduced_axes, count
+            )
         else:
             members = [member_of(operand, binding) for operand in inputs]
-            schedule = choose(
-                kept_axes,
-                reduced_axes,
-                members,
-                driver.multiprocessors(call.device.ordinal),
-                lambda tag, threads: load(tag).resident_blocks(threads),
-                known_size(self.declaration, binding) or MAX_ACCUMULATOR,
-            )
+            accumulator = known_size(self.declaration, binding) or MAX_ACCUMULATOR
+            schedule = choose(kept_axes, reduced_axes, members, count, resident, accumulator)
         return schedule, load(schedule.layout)
 
 
@@ -283,15 +289,11 @@ def split_axes(
     """Collapse the kept axes (inputs and outputs) and the reduced ones (inputs)."""
     still = (0,) * len(shape)
     along = [
-        broadcast_strides(operand.view.shape, operand.view.strides, shape)
-        if operand.view
-        else still
-        for operand in inputs
+        broadcast_strides(*operand.layout, shape) if operand.view else still for operand in inputs
     ]
     kept_strides = [tuple(strides[axis] for axis in kept) for strides in along]
     for operand in outputs:
-        assert operand.view is not None
-        strides = operand.view.strides
+        _, strides = operand.layout
         kept_strides.append(tuple(strides[axis] for axis in kept) if keepdims else strides)
     kept_axes = collapse(tuple(shape[k] for k in kept), kept_strides, keep_order)
     extents = tuple(shape[k] for k in reduced)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.declaration import PLACES, ReductionDeclaration
-from kspec.model.infer import Binding, Inferred
+from kspec.model.infer import Binding, Inferred, bound_sizes
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.binding import (
@@ -265,7 +265,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
     ) -> LoadedKernel:
         """Return the kernel of a layout."""
         ndims = (*raw_ndims(call.inputs), *view_ndims)
-        wanted = Specialization(self.__name__, binding, layout_tag, ndims)
+        sizes = bound_sizes(self.declaration, *call.types())
+        wanted = Specialization(self.__name__, binding, layout_tag, ndims, sizes)
         self._loader.check_captured(wanted, call.device, call.stream)
         return self._loader.kernel(wanted, call.device, modes)
 
