@@ -108,6 +108,8 @@ class ElementwiseKernel(ElementwiseCallable):
     samples : mapping of str to mapping, optional
         Raw or windowed inputs that the operation reads between their elements:
         ``{"x": {"order": 1, "boundary": "nearest"}}``.
+    threads : {"thread", "warp", "block"}
+        Who has an item of core dimensions: one thread, or the 32 or 128 of a warp or a block.
 
     Raises
     ------
@@ -133,6 +135,7 @@ class ElementwiseKernel(ElementwiseCallable):
         windows: Mapping[str, Mapping[str, Any]] = _NOTHING,
         sizes: Mapping[str, Sequence[int]] = _NOTHING,
         samples: Mapping[str, Mapping[str, Any]] = _NOTHING,
+        threads: str = "thread",
     ) -> None:
         self._spec = build_spec(
             ElementwiseSpec,
@@ -152,6 +155,7 @@ class ElementwiseKernel(ElementwiseCallable):
             windows=_table(windows),
             sizes=_table(sizes),
             samples=_table(samples),
+            threads=threads,
         )
         gradients = _gradients(self._spec, backward)
         super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)

@@ -49,6 +49,7 @@ from kspec.model.stages import (
     continued,
     counting,
     from_aggregates,
+    groups,
     is_of_aggregates,
     items,
     key_bins,
@@ -209,7 +210,7 @@ def _known_tags(declaration: GeneratedDeclaration) -> tuple[str, ...]:
         inputs = sum(not param.raw for param in declaration.inputs)
         return (*_STRIDED, *map(sweep, range(1, 2**inputs)))
     if declaration.has_core:
-        return tuple(map(items, STRIDED_AXES))
+        return tuple(_item_tag(declaration, ndim) for ndim in STRIDED_AXES)
     tags = tuple(tag for ndim in STRIDED_AXES for tag in _windowed(declaration, ndim))
     return tags or _TAGS[declaration.kind]
 
@@ -222,6 +223,12 @@ def _windowed(declaration: GeneratedDeclaration, ndim: int) -> tuple[str, ...]:
     axes = max(window.axes for window in windows)
     choices = (False, True) if any(len(window.boundaries) > 1 for window in windows) else (False,)
     return tuple(windowed(axes, ndim, chosen) for chosen in choices)
+
+
+def _item_tag(declaration: GeneratedDeclaration, ndim: int) -> str:
+    """Return the layout of an elementwise kernel with core dimensions."""
+    threads = getattr(declaration, "threads", 1)
+    return items(ndim) if threads == 1 else groups(ndim, threads)
 
 
 def _parts_fault(declaration: GeneratedDeclaration) -> str:
@@ -319,7 +326,7 @@ def _tags(declaration: GeneratedDeclaration, binding: Binding) -> tuple[str, ...
     if declaration.all_windows:
         return _windowed(declaration, 1)
     if declaration.has_core:
-        return (items(1),)
+        return (_item_tag(declaration, 1),)
     looped = [param for param in declaration.params if not param.raw]
     if not looped:
         return (FLAT,)

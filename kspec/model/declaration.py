@@ -132,6 +132,8 @@ class ElementwiseDeclaration(_Generated):
         The window of the forward kernel through which the gradient, the only output, goes back.
     samples : tuple of Sample
         Raw inputs that the operation reads between their elements.
+    threads : int
+        Number of threads that have an item of core dimensions together.
     """
 
     ordered: bool = False
@@ -146,6 +148,7 @@ class ElementwiseDeclaration(_Generated):
     windows: tuple[Window, ...] = ()
     adjoint: Window | None = None
     samples: tuple[Sample, ...] = ()
+    threads: int = 1
 
     kind = "elementwise"
 

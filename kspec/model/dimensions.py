@@ -23,6 +23,8 @@ from kspec.errors import ShapeError
 from kspec.model.signature import Param, Signature
 
 MAX_CORE = 4  # core dimensions of a parameter
+# Threads that have an item together, by the words of a spec.
+GROUPS = {"thread": 1, "warp": 32, "block": 128}
 Extents = tuple[Any, ...]
 _OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 

@@ -200,6 +200,8 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
     for name in rare:
         if not data.get(name, True):
             del data[name]
+    if data.get("threads") == 1:
+        del data["threads"]
     for name in ("windows", "samples"):
         if name in data:
             data[name] = [asdict(one) for one in data[name]]

@@ -68,6 +68,15 @@ def items(ndim: int) -> str:
     return f"kspec::Items<{strided_capacity(ndim)}>"
 
 
+def groups(ndim: int, threads: int) -> str:
+    """Return the smallest such layout in which a group of threads has each item.
+
+    >>> groups(1, 32)
+    'kspec::Groups<8, 32>'
+    """
+    return f"kspec::Groups<{strided_capacity(ndim)}, {threads}>"
+
+
 def sweep(swept: int) -> str:
     """Return the layout of pairwise reductions; `swept` has a bit for each input that is swept.
 

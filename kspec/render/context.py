@@ -19,7 +19,7 @@ from kspec.cpp.tokens import newlines
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
-from kspec.render.dimensions import core_macro_ends, core_macros
+from kspec.render.dimensions import core_macro_ends, core_macros, group_names
 from kspec.render.fragments import Fragment, FragmentOrigin
 from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope, window_tile
 from kspec.render.pairs import PairsContext, pairs_context
@@ -255,7 +255,12 @@ def elementwise_context(
         typedefs=place.typedefs,
         preamble=preamble,
         before_loop=tuple(before),
-        in_loop=(*inside, *windows.before, *core_macros(declaration.params)),
+        in_loop=(
+            *inside,
+            *windows.before,
+            *group_names(declaration.threads, spec.words),
+            *core_macros(declaration.params),
+        ),
         after_operation=(*windows.after, *core_macro_ends(declaration.params)),
         in_place=in_place,
         index=index,

@@ -6,7 +6,7 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kspec.model.signature import Param
 
@@ -26,3 +26,15 @@ def core_macros(params: Iterable[Param]) -> tuple[str, ...]:
 def core_macro_ends(params: Iterable[Param]) -> tuple[str, ...]:
     """Return the lines after it."""
     return tuple(f"#undef {one.name}" for one in params if one.core)
+
+
+_GROUP = {
+    "_thread": "const int _thread = kspec::Group<_Layout>::thread();",
+    "_threads": "constexpr int _threads = kspec::Group<_Layout>::threads;",
+    "_sync": "const auto _sync = [] { kspec::Group<_Layout>::sync(); };",
+}
+
+
+def group_names(threads: int, words: Collection[str]) -> tuple[str, ...]:
+    """Return what an operation of several threads sees beside its operands, of the words in it."""
+    return tuple(line for name, line in _GROUP.items() if threads > 1 and name in words)

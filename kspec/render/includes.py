@@ -77,7 +77,9 @@ def _schedule(spec: _Spec) -> str:
     if isinstance(spec, ElementwiseSpec) and spec.adjoint is not None:
         return "kspec/adjoint.cuh"
     if spec.has_core:
-        return "kspec/items.cuh" if isinstance(spec, ElementwiseSpec) else "kspec/pairwise.cuh"
+        if isinstance(spec, ElementwiseSpec):
+            return "kspec/items.cuh" if spec.threads == "thread" else "kspec/groups.cuh"
+        return "kspec/pairwise.cuh"
     windows = isinstance(spec, ElementwiseSpec) and spec.windows
     return "kspec/windows.cuh" if windows else _SCHEDULES[type(spec)]
 

@@ -211,7 +211,9 @@ def loop_item(declaration: GeneratedDeclaration, param: Param) -> str:
     if param.name in windows_of(declaration):
         return window_item(param)
     if param.core:
-        return f"auto& {param.name}"
+        # An item in shared memory comes as a value that says where it is.
+        is_shared = getattr(declaration, "threads", 1) > 1
+        return f"{'const ' if is_shared else ''}auto& {param.name}"
     return item(param, param in declaration.outputs.params)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
@@ -37,7 +37,7 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.dimensions import core_names
+from kspec.model.dimensions import GROUPS, core_names
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
@@ -270,6 +270,9 @@ class ElementwiseSpec(_GeneratedSpec):
         description="Raw or windowed inputs that the operation reads between their elements: "
         "{ x = { order = 1, boundary = 'nearest' } }.",
     )
+    threads: Literal["thread", "warp", "block"] = Field(
+        "thread", description="Who has an item of core dimensions: one thread, a warp or a block."
+    )
     _forward: str = PrivateAttr("")
     _adjoint: Adjoint | None = PrivateAttr(None)
 
@@ -303,7 +306,7 @@ class ElementwiseSpec(_GeneratedSpec):
     def declaration(self) -> ElementwiseDeclaration:
         """Return the declaration for callers of this spec."""
         outside = identifiers(self.loop_prep, self.after_loop)
-        by_thread = reads_threads(*self.fragments.values(), self.preamble, *self.macros)
+        by_thread = self._reads_threads()
         views = self.raw_views
         single = by_thread or self._is_carried() or self._may_return()
         # A helper of the preamble, or a reference, hides whose address an atomic function takes.
@@ -335,6 +338,7 @@ class ElementwiseSpec(_GeneratedSpec):
             sizes=tuple(self.all_sizes.items()),
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
+            threads=GROUPS[self.threads],
         )
 
     @property
@@ -360,6 +364,11 @@ class ElementwiseSpec(_GeneratedSpec):
         texts = self.preamble, self.loop_prep, self.operation
         variables = (*self.params.names, *self.placeholders, *_ELEMENT_ORDER)
         return Expansion.of(*texts, options=self.options, variables=variables)
+
+    def _reads_threads(self) -> bool:
+        """Whether it matters which thread has an element; threads that share items may ask."""
+        texts = (*self.fragments.values(), self.preamble, *self.macros)
+        return self.threads == "thread" and reads_threads(*texts)
 
     def _may_return(self) -> bool:
         return mentions({"return"}, self.operation, *self.macro_texts)
@@ -429,6 +438,9 @@ class ElementwiseSpec(_GeneratedSpec):
                 if getattr(self, field):
                     message = "kernels with core dimensions have no windows or samples"
                     yield Fault((field,), message, at_key=True)
+        if self.threads != "thread" and not self.has_core:
+            message = f"{self.threads!r} is for kernels with core dimensions, such as 'T A[n, n]'"
+            yield Fault(("threads",), message)
         if self.windows or self.has_core:
             kind = "windows" if self.windows else "core dimensions"
             yield from self._faults_of_threads(f"kernels with {kind}")
@@ -438,7 +450,7 @@ class ElementwiseSpec(_GeneratedSpec):
         for name in self.raw_views:
             message = f"{kernels} have no _raw_{name}; add a raw input for the array"
             yield Fault(("operation",), message, word=f"_raw_{name}")
-        if reads_threads(*self.fragments.values(), self.preamble, *self.macros):
+        if self._reads_threads():
             message = f"{kernels} cannot read the thread's index"
             words = [word for word in identifiers(self.operation) if reads_threads(word)]
             yield Fault(("operation",), message, word=words[0] if words else "")

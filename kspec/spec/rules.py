@@ -45,7 +45,9 @@ _INDEX_NAMES = {
     "reduction": {},
 }
 _GENERATED_NAMES = {
-    "elementwise": frozenset({"_ind", "_elements", "_at", "_Layout"}),
+    "elementwise": frozenset(
+        {"_ind", "_elements", "_at", "_Layout", "_thread", "_threads", "_sync"}
+    ),
     "reduction": frozenset(
         [
             *("_i", "_j", "_J", "_segment", "_in_ind", "_out_ind", "_type_reduce"),

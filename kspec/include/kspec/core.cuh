@@ -23,6 +23,7 @@ template <class Access, int... D> struct Core : Access {};  // never made: the c
 // What an array of these extents has, in C order.
 template <int... D> struct Extents {
   enum { axes = sizeof...(D), count = (1 * ... * D), room = count > 0 ? count : 1 };
+  enum { last = (0, ..., D) };
 
   template <class... I> __device__ static constexpr int place(I... index) {
     static_assert(sizeof...(I) == axes, "an element has one index for each core dimension");

@@ -13,6 +13,9 @@ template <int AXES> struct Strided {};  // anything, up to so many axes
 // Some operand has core dimensions; the others are looped over, by up to so many axes.
 template <int AXES> struct Items {};
 
+// The same with a group of THREADS for each item.
+template <int AXES, int THREADS> struct Groups {};
+
 // Some operand is read at offsets along its last AXES axes; others are looped over before these.
 template <int AXES, int OUTER> struct Windows { enum { is_chosen = 0 }; };
 // The same with another boundary than the first of a window: the kernel knows it at the call.

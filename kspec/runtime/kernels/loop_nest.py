@@ -27,7 +27,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
     choose_single,
 )
-from kspec.runtime.schedules.item_schedule import ItemMember, choose_items
+from kspec.runtime.schedules.item_schedule import ItemMember, choose_groups, choose_items
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
 
@@ -94,7 +94,12 @@ def make_loop(
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     if declaration.has_core:
         rows = [item_member(operand, binding) for operand in looped]
-        schedule = choose_items(axes, rows, size_of(shape), on_host=device.is_host)
+        if declaration.threads > 1:
+            schedule = choose_groups(
+                declaration.name, axes, rows, size_of(shape), declaration.threads
+            )
+        else:
+            schedule = choose_items(axes, rows, size_of(shape), on_host=device.is_host)
         return Loop(schedule, raw_ndims(operands), ())
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis

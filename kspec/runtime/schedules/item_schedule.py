@@ -14,8 +14,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kspec.errors import LaunchError
 from kspec.model.shapes import Shape, size_of
-from kspec.model.stages import items, strided_capacity
+from kspec.model.stages import groups, items, strided_capacity
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, host_threads
@@ -23,6 +24,7 @@ from kspec.runtime.schedules.strides import Axes, Strides
 
 _WARP = 32
 _WARPS = 4  # of a block, if they have shared memory enough
+_GROUP_WARPS = 8  # the same where a warp has an item
 _SHARED = 48 * 1024  # bytes that every device grants a block
 _MASK_BITS = 64  # operands that a bit mask has room for
 _MOST_ELEMENTS, _MOST_BYTES = 64, 512  # of a small item
@@ -72,6 +74,15 @@ class ItemMember:
                 return False
             step *= extent
         return True
+
+    @property
+    def shared_bytes(self) -> int:
+        """Size of an item in shared memory: that of ``kspec::SharedItem``."""
+        if not self.shape:
+            return 0
+        last = max(self.shape[-1], 1)
+        row = last | 1 if len(self.shape) > 1 else last
+        return marshal.up(size_of(self.shape) // last * row * self.itemsize, 16)
 
     @property
     def access(self) -> int:
@@ -155,6 +166,59 @@ def _gains(axes: Axes, number: int, member: ItemMember) -> bool:
             return False
         step *= extent
     return True
+
+
+def choose_groups(
+    kernel: str, axes: Axes, members: Sequence[ItemMember], size: int, threads: int
+) -> ElementwiseSchedule:
+    """Return the schedule of a loop in which a group of threads has each item.
+
+    `kernel` is its name, for the message; the others are those of `choose_items`.
+
+    Raises
+    ------
+    LaunchError
+        If the items of one group do not fit the shared memory of a block.
+    """
+    capacity = strided_capacity(len(axes.extents))
+    places, room = [], 0
+    for member in members:
+        places.append(room)
+        room += member.shared_bytes
+    if room > _SHARED:
+        raise LaunchError(
+            f"{kernel}: an item of each argument takes {room} bytes of shared memory; a block has {_SHARED}"
+        )
+    count = 1 if threads > _WARP else min(_GROUP_WARPS, _SHARED // room if room else _GROUP_WARPS)
+    count = max(1, min(count, size))
+    masks = [
+        sum(1 << number for number, one in enumerate(members[:_MASK_BITS]) if is_so(number, one))
+        for is_so in (
+            lambda number, one: one.is_new,
+            lambda number, one: _is_across(axes, number, one),
+            lambda number, one: len(one.shape) == 2 and abs(one.strides[0]) < abs(one.strides[1]),
+        )
+    ]
+    elements = struct.pack("q", size) + marshal.pack_axes(axes, capacity)
+    elements += struct.pack(f"3Q{2 + len(members)}i", *masks, room, count, *places)
+    elements = elements.ljust(marshal.up(len(elements), 8), b"\0")
+    blocks, block = -(-size // count), threads * count
+    return ElementwiseSchedule(
+        groups(len(axes.extents), threads),
+        elements,
+        blocks * block,
+        block,
+        (blocks, 1, 1),
+        shared_mem=count * room,
+    )
+
+
+def _is_across(axes: Axes, number: int, member: ItemMember) -> bool:
+    """Return whether an operand's neighbours in memory are elements of neighbouring items."""
+    if not axes.extents or not member.shape:
+        return False
+    inside = min(abs(step) for step in member.strides)
+    return 0 < abs(axes.strides[number][0]) < inside
 
 
 def pack_core(view: ArrayView, count: int) -> bytes:
