@@ -120,7 +120,17 @@ class BoundCase:
         """Elements the operation is done for: the broadcast size of the inputs."""
         if self.case.text.form in _OF_ROWS:  # bounds or keys are among them
             return math.prod(self.inputs[0].view_shape)
-        return math.prod(broadcast_shape(self.inputs))
+        return math.prod(self.loop)
+
+    @property
+    def loop(self) -> Shape:
+        """The shape that the inputs broadcast to, without core dimensions."""
+        core = self.case.text.core or (0,) * len(self.inputs)
+        shapes = (
+            one.view_shape[: len(one.view_shape) - count]
+            for one, count in zip(self.inputs, core, strict=True)
+        )
+        return np.broadcast_shapes(*shapes)
 
     @property
     def rows(self) -> int:
@@ -134,7 +144,7 @@ class BoundCase:
         """The reduced axes, all of them spelled out."""
         if self.case.text.form in _OF_ROWS:
             return (0,)
-        ndim = len(broadcast_shape(self.inputs))
+        ndim = len(self.loop)
         return tuple(range(ndim)) if self.case.axis is None else self.case.axis
 
     def keywords(self) -> dict[str, Any]:

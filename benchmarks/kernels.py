@@ -63,6 +63,8 @@ class Text:
         ``"by_key"`` or ``"window"``.
     keywords : mapping
         Of calls of that form.
+    core : tuple of int
+        Number of core dimensions of each input; none: no input has any.
     """
 
     kind: str
@@ -79,6 +81,7 @@ class Text:
     tolerance: float | None = None
     form: str = ""
     keywords: Mapping[str, Any] = field(default_factory=dict)
+    core: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

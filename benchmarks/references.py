@@ -58,6 +58,21 @@ class Ops(Protocol):
         """Return the sums of the elements of each of n keys."""
 
     def take(self, x: Any, places: Any) -> Any: ...
+    def solve(self, A: Any, b: Any) -> Any: ...
+    def cholesky(self, A: Any) -> Any: ...
+    def lower(self, A: Any) -> Any:
+        """Return matrices with zeros above the diagonal."""
+
+    def transposed(self, A: Any) -> Any: ...
+    def identity(self, like: Any, n: int) -> Any:
+        """Return an identity matrix where another array is, in the widest type."""
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """Return arrays side by side along a new last axis."""
+
+    def joined(self, parts: Sequence[Any]) -> Any:
+        """Return arrays after each other along the first axis."""
+
     def count(self, x: Any, axis: Axis) -> int:
         """Return how many elements each output is made of."""
 
@@ -132,6 +147,27 @@ class ArrayModuleOps:
     def take(self, x: Any, places: Any) -> Any:
         return x[places]
 
+    def solve(self, A: Any, b: Any) -> Any:
+        return self._xp.linalg.solve(A, b[..., None])[..., 0]
+
+    def cholesky(self, A: Any) -> Any:
+        return self._xp.linalg.cholesky(A)
+
+    def lower(self, A: Any) -> Any:
+        return self._xp.tril(A)
+
+    def transposed(self, A: Any) -> Any:
+        return A.swapaxes(-1, -2)
+
+    def identity(self, like: Any, n: int) -> Any:
+        return self._xp.eye(n, dtype="float64" if self._widen else like.dtype)
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return self._xp.stack(parts, axis=-1)
+
+    def joined(self, parts: Sequence[Any]) -> Any:
+        return self._xp.concatenate(parts)
+
     def count(self, x: Any, axis: Axis) -> int:
         return math.prod(x.shape[k] for k in axis)
 
@@ -201,6 +237,27 @@ class TorchOps:
 
     def take(self, x: Any, places: Any) -> Any:
         return x[places.long()]
+
+    def solve(self, A: Any, b: Any) -> Any:
+        return self._torch.linalg.solve(A, b)
+
+    def cholesky(self, A: Any) -> Any:
+        return self._torch.linalg.cholesky(A)
+
+    def lower(self, A: Any) -> Any:
+        return self._torch.tril(A)
+
+    def transposed(self, A: Any) -> Any:
+        return A.transpose(-1, -2)
+
+    def identity(self, like: Any, n: int) -> Any:
+        return self._torch.eye(n, dtype=self._torch.float64, device=like.device)
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        return self._torch.stack(tuple(parts), dim=-1)
+
+    def joined(self, parts: Sequence[Any]) -> Any:
+        return self._torch.cat(tuple(parts))
 
     def count(self, x: Any, axis: Axis) -> int:
         return math.prod(x.shape[k] for k in axis)

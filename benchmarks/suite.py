@@ -14,6 +14,7 @@ from importlib import metadata
 import kspec
 from benchmarks import (
     aggregate_cases,
+    core_cases,
     elementwise_cases,
     fused,
     host_device,
@@ -38,6 +39,7 @@ CASES: tuple[Case, ...] = (
     *stencil_cases.CASES,
     *sample_cases.CASES,
     *aggregate_cases.CASES,
+    *core_cases.CASES,
 )
 _PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "cuda-bindings", "nvidia-cuda-nvrtc")
 

@@ -164,8 +164,8 @@ class Runner:
         text, modules = bound.case.text, self._machine.peers
         axes = () if bound.case.text.kind == "elementwise" else (bound.axes,)
         peers: dict[str, Callable[[Any, Any], Call]] = {}
-        # CuPy's reductions have no other forms.
-        if "cupy" in modules and (text.cupy is not None or not text.form):
+        # CuPy's kernels have no other forms, and no core dimensions.
+        if "cupy" in modules and (text.cupy is not None or not (text.form or text.core)):
             peers["CuPy"] = functools.partial(self._cupy_call, text, bound, axes)
         if "torch" in modules and text.torch is not None:
             peers["torch"] = functools.partial(self._torch_call, text, axes)

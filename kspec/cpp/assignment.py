@@ -13,6 +13,7 @@ answer is the one that costs time and no correctness.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from enum import Enum
 
@@ -25,6 +26,7 @@ _NO_MACROS = Expansion()
 _LEAVING = frozenset({"return", "continue", "break", "goto"})
 _LOOPS = frozenset({"for", "while", "switch"})
 _MEMBER = frozenset({".", "->"})
+_PRAGMA = re.compile(r"\s*(?:#|%:)\s*pragma\b")
 # What a statement follows; behind another sign, an assignment is a value too.
 _BEFORE_STATEMENT = frozenset({";", "{", "}", ")", "else", "do"})
 
@@ -60,11 +62,16 @@ def only_assigns(name: str, fragment: str, expansion: Expansion = _NO_MACROS) ->
 
     >>> only_assigns("x", "x(0) = 1; x(1) = 2;"), only_assigns("x", "x(0) += 1;")
     (True, False)
+    >>> only_assigns("x", "#pragma unroll\\nfor (int k = 0; k < n; ++k) x(k) = 0;")
+    True
     """
     tokens = [*tokens_of(fragment)]
     hidden = expansion.hidden(one.text for one in tokens if one.kind == "word")
-    if hidden is None or name in hidden or any(one.kind == "directive" for one in tokens):
+    if hidden is None or name in hidden:
         return False
+    if any(one.kind == "directive" and not _PRAGMA.match(one.text) for one in tokens):
+        return False
+    tokens = [one for one in tokens if one.kind != "directive"]
     for place, token in enumerate(tokens):
         before = tokens[place - 1].text if place else ";"
         if token.text != name or token.kind != "word" or before in (*_MEMBER, "::"):
