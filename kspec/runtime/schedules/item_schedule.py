@@ -187,7 +187,8 @@ def choose_groups(
         room += member.shared_bytes
     if room > _SHARED:
         raise LaunchError(
-            f"{kernel}: an item of each argument takes {room} bytes of shared memory; a block has {_SHARED}"
+            f"{kernel}: an item of each argument takes {room} bytes of shared memory, and a block "
+            f"has {_SHARED}"
         )
     count = 1 if threads > _WARP else min(_GROUP_WARPS, _SHARED // room if room else _GROUP_WARPS)
     count = max(1, min(count, size))
