@@ -287,8 +287,6 @@ class ReductionDeclaration(_Generated):
                 "its map depends on where an element is (_J, _i, _segment, _in_ind, _out_ind or "
                 "_raw_<name>)"
             )
-        if self.has_core:
-            return "its parameters have core dimensions"
         return "its spec lists forms without 'reduce'" if self.forms_only else self.overwrites
 
 

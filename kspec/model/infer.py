@@ -203,7 +203,7 @@ def _check_raw(
 def bound_sizes(
     declaration: GeneratedDeclaration,
     inputs: Sequence[Abstract],
-    outputs: Sequence[Abstract],
+    outputs: Sequence[Abstract] = (),
     given: BoundSizes = (),
 ) -> BoundSizes:
     """Return the integer placeholders of a call, in the order of the declaration.

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.checks import NO_CHECKS, Checks
-from kspec.model.infer import Binding, bind_types, output_shapes, reduction_loop
+from kspec.model.infer import Binding, bind_types, bound_sizes, output_shapes, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
 from kspec.model.stages import counting, from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
@@ -37,6 +37,7 @@ from kspec.runtime.kernels.partials import (
     BYTES,
     Partial,
     Stage,
+    as_input,
     as_output,
     checks_of,
     head_of,
@@ -83,7 +84,7 @@ class SplitReduction:
     def __init__(self, kernel: ReductionCallable) -> None:
         check_splittable(kernel)
         self.kernel = kernel
-        self._sizes: OnceMap[Binding, int] = OnceMap()
+        self._sizes: OnceMap[Hashable, int] = OnceMap()
 
     def partial(
         self, args: Sequence[Any], axis: int | Sequence[int] | None = None, stream: Any = None
@@ -119,13 +120,14 @@ class SplitReduction:
         shape = reduction_loop(declaration, inputs)
         reduced = normalize_axes(axis, len(shape))
         binding = bind_types(declaration, inputs)
+        sizes = bound_sizes(declaration, inputs)
         outputs = reduced_shape(shape, reduced, keepdims=False)
         length = math.prod(shape[axis] for axis in reduced)
         library = call.library
         assert library is not None  # there is an array among the inputs
         if 0 in shape:  # no elements, or no outputs
             array = library.empty((min(length, 1), *outputs, 0), BYTES, call.device)
-            return Partial(array, length, binding), Prepared(None)
+            return Partial(array, length, binding, sizes=sizes), Prepared(None)
         checks = checks_of(kernel, call.device)
         handle = resolve_stream(call, stream)
         size = self.accumulator_bytes(call, binding, handle)
@@ -141,7 +143,7 @@ class SplitReduction:
         operands = (*call.inputs, *written)
         stage = Stage(loaded, schedule, head, operands, (*call.inputs, partial), binding, size)
         prepared = stage.prepare(call, handle, checks, stream is not None)
-        return Partial(array, length, binding), prepared
+        return Partial(array, length, binding, sizes=sizes), prepared
 
     def combine(
         self,
@@ -309,11 +311,17 @@ class SplitReduction:
         check_count(declaration, args)
         partial: Any = operand_of(joined.array)
         rest = [
-            value if param.raw or param.name in declaration.scalars else 0
+            value
+            if param.raw or param.name in declaration.scalars
+            else joined.array
+            if param.core
+            else 0
             for param, value in zip(declaration.inputs, args, strict=False)
         ]
         call = classify(declaration, rest)
         kernel.check_scalars(call)
+        inputs = tuple(as_input(one) if one.param.core else one for one in call.inputs)
+        call = replace(call, inputs=inputs)
         device = partial.view.device
         if any(one.view is not None and one.view.device != device for one in call.inputs):
             raise ArgumentTypeError(
@@ -360,12 +368,14 @@ class SplitReduction:
         wanted = tag(from_aggregates(schedule.layout))
         wanted = counting(wanted) if joined.counting else wanted
         modes = modes_of_call(checks, call.device, self.kernel.declaration)
-        return schedule, self.kernel.load(call, joined.binding, wanted, modes)
+        kernel = self.kernel.load(call, joined.binding, wanted, modes, sizes=joined.sizes)
+        return schedule, kernel
 
     def accumulator_bytes(self, call: Call, binding: Binding, stream: int) -> int:
         """Return the bytes of an accumulator; the kernel is asked for those of the user's types."""
         known = known_size(self.kernel.declaration, binding)
-        return known or self._sizes.get_or_make(binding, lambda: self._asked(call, binding, stream))
+        key = binding, bound_sizes(self.kernel.declaration, call.types()[0])
+        return known or self._sizes.get_or_make(key, lambda: self._asked(call, binding, stream))
 
     def _asked(self, call: Call, binding: Binding, stream: int) -> int:
         device = call.device

@@ -16,6 +16,7 @@ from typing import Any
 from kspec.errors import ArgumentTypeError
 from kspec.model.checks import Checks
 from kspec.model.infer import Binding
+from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.shapes import Shape
 from kspec.model.signature import Param
 from kspec.runtime.arguments.binding import Call, Operand
@@ -48,12 +49,15 @@ class Partial:
         Dtypes of the placeholders.
     counting : bool
         Whether each accumulator has the number of its elements, too (``kspec::Counting``).
+    sizes : tuple of (str, int)
+        Core dimensions of the inputs.
     """
 
     array: Any
     length: int
     binding: Binding
     counting: bool = False
+    sizes: BoundSizes = ()
 
     @property
     def count(self) -> int:
@@ -140,8 +144,18 @@ def operand_of(array: Any, library: Library | None = None) -> Any:
 
 def as_output(param: Param, partial: Any, shape: Shape, size: int) -> Operand:
     """Return accumulators as an output of a kernel, which has their address and strides."""
-    view = ArrayView(partial.view.ptr, shape, c_strides(shape, size), BYTES, partial.view.device)
+    core = len(param.core)
+    strides = (*c_strides(shape, size), *(0,) * core)
+    view = ArrayView(partial.view.ptr, (*shape, *(1,) * core), strides, BYTES, partial.view.device)
     return Operand(replace(param, type=BYTES), partial.value, view, partial.library, is_output=True)
+
+
+def as_input(operand: Operand) -> Operand:
+    """Return accumulators in the place of an input with core dimensions, which nobody reads."""
+    core = len(operand.param.core)
+    assert operand.view is not None
+    view = replace(operand.view, shape=(1,) * core, strides=(0,) * core)
+    return replace(operand, view=view)
 
 
 def head_of(outputs: int, length: int, partial: Operand) -> bytes:

@@ -265,11 +265,13 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
             schedule = choose_host(kept_axes, reduced_axes)
             return schedule, load(schedule.layout)
         count = driver.multiprocessors(call.device.ordinal)
-        if self.declaration.has_core:
+        if self.declaration.has_core and tag is str:
             items = [item_member(operand, binding) for operand in inputs]
             schedule = choose_sweep(kept_axes, reduced_axes, items, resident) or choose_strided(
                 kept_axes, reduced_axes, count
             )
+        elif self.declaration.has_core:
+            schedule = choose_strided(kept_axes, reduced_axes, count)
         else:
             members = [member_of(operand, binding) for operand in inputs]
             accumulator = known_size(self.declaration, binding) or MAX_ACCUMULATOR

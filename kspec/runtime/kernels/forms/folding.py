@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.declaration import PLACES, ReductionDeclaration
 from kspec.model.infer import Binding, Inferred, bound_sizes
+from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.binding import (
@@ -262,10 +263,12 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         layout_tag: str,
         modes: tuple[str, ...],
         view_ndims: tuple[int, ...] = (),
+        sizes: BoundSizes | None = None,
     ) -> LoadedKernel:
-        """Return the kernel of a layout."""
+        """Return the kernel of a layout; `sizes`: core dimensions, if not those of the inputs."""
         ndims = (*raw_ndims(call.inputs), *view_ndims)
-        sizes = bound_sizes(self.declaration, *call.types())
+        if sizes is None:
+            sizes = bound_sizes(self.declaration, call.types()[0])
         wanted = Specialization(self.__name__, binding, layout_tag, ndims, sizes)
         self._loader.check_captured(wanted, call.device, call.stream)
         return self._loader.kernel(wanted, call.device, modes)
