@@ -17,7 +17,7 @@ struct Elements<Items<AXES>, OPERANDS> : Elements<Strided<AXES>, OPERANDS> {
   unsigned long long staged;  // bit k: a warp copies the items of operand k
   unsigned long long packed;  // bit k: its items are contiguous, and aligned to an access
   unsigned long long fresh;   // bit k: nobody has written to it
-  int room;                   // bytes of shared memory of a warp
+  int stage;                  // bytes of shared memory of a warp
   int places[OPERANDS];       // where it has them
 };
 
@@ -220,7 +220,7 @@ __device__ inline void each(const Elements<Items<AXES>, N>& elements, const Op& 
   // The last warp may have fewer items than threads: each thread reaches its own.
   const unsigned long long staged = first + 32 <= elements.size() ? elements.staged : 0;
   unsigned char* const stage =
-      reinterpret_cast<unsigned char*>(kspec_items) + threadIdx.x / 32 * elements.room;
+      reinterpret_cast<unsigned char*>(kspec_items) + threadIdx.x / 32 * elements.stage;
   const Offsets<AXES, N> at(elements.axes, exists ? i : first);
   compute_items(op, i, first, exists, staged != 0, ItemOperand<Args>(
       args, ItemAccess{at.offset[K], (elements.packed >> (K & 63) & 1) != 0,
