@@ -16,8 +16,8 @@ template <int AXES, int OPERANDS>
 struct Elements<Items<AXES>, OPERANDS> : Elements<Strided<AXES>, OPERANDS> {
   unsigned long long staged;  // bit k: a warp copies the items of operand k
   unsigned long long packed;  // bit k: its items are contiguous, and aligned to an access
-  unsigned long long fresh;   // bit k: nobody has written to it
   int stage;                  // bytes of shared memory of a warp
+  int made;                   // operands from this one on are outputs that nobody has written to
   int places[OPERANDS];       // where it has them
 };
 
@@ -187,7 +187,7 @@ inline void each(const Elements<Items<AXES>, N>& elements, const Op& op, Numbers
     for (ptrdiff_t i = run.begin; i < run.end; ++i)
       compute_item(op, i, ItemOperand<Args>(
           args, ItemAccess{run.at(i)[K].offset, false, false,
-                           (elements.fresh >> (K & 63) & 1) != 0, nullptr, 0})...);
+                           K >= elements.made, nullptr, 0})...);
 }
 #else
 template <class Op, class... Operands>
@@ -224,7 +224,7 @@ __device__ inline void each(const Elements<Items<AXES>, N>& elements, const Op& 
   const Offsets<AXES, N> at(elements.axes, exists ? i : first);
   compute_items(op, i, first, exists, staged != 0, ItemOperand<Args>(
       args, ItemAccess{at.offset[K], (elements.packed >> (K & 63) & 1) != 0,
-                       (staged >> (K & 63) & 1) != 0, (elements.fresh >> (K & 63) & 1) != 0,
+                       (staged >> (K & 63) & 1) != 0, K >= elements.made,
                        stage + elements.places[K], lane})...);
 }
 #endif

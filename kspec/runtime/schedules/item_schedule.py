@@ -108,11 +108,9 @@ def choose_items(
     """
     capacity = strided_capacity(len(axes.extents))
     layout = items(len(axes.extents))
-    packed = staged = new = 0
+    packed = staged = 0
     places = [0] * len(members)
     room = {False: 0, True: 0}  # inputs are read before outputs are written, to the same memory
-    if len(members) <= _MASK_BITS:
-        new = sum(1 << number for number, member in enumerate(members) if member.is_new)
     if not on_host and len(members) <= _MASK_BITS:
         for number, member in enumerate(members):
             if not _is_packed(axes, number, member):
@@ -125,8 +123,10 @@ def choose_items(
                 places[number] = room[member.written]
                 room[member.written] += bytes_of_warp
     shared = max(room.values())
+    # Outputs are the last operands, and all of them are new or none.
+    made = next((k for k, member in enumerate(members) if member.is_new), len(members))
     elements = struct.pack("q", size) + marshal.pack_axes(axes, capacity)
-    elements += struct.pack(f"3Q{1 + len(members)}i", staged, packed, new, shared, *places)
+    elements += struct.pack(f"2Q{2 + len(members)}i", staged, packed, shared, made, *places)
     elements = elements.ljust(marshal.up(len(elements), 8), b"\0")
     if on_host:
         threads, block = host_threads(size, single=False)
