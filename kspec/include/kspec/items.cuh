@@ -199,8 +199,10 @@ __device__ inline void compute_items(const Op& op, ptrdiff_t i, ptrdiff_t first,
     wait_for_copies(0);
     __syncwarp();
   }
-  (operands.load(), ...);
-  if (exists) op(i, operands.item()...);
+  if (exists) {  // a thread without an item would clear a large one of another thread
+    (operands.load(), ...);
+    op(i, operands.item()...);
+  }
   if (staged) __syncwarp();
   (operands.put(exists), ...);
   if (staged) {
