@@ -44,6 +44,8 @@ class ItemMember:
         Extents of the core dimensions, and their strides in bytes; none: it has no core dimensions.
     is_new : bool
         Whether it is an output that nobody has written to.
+    is_struct : bool
+        Whether elements are structs, whose gaps are not to be written.
     """
 
     itemsize: int
@@ -52,6 +54,7 @@ class ItemMember:
     shape: Shape = ()
     strides: Strides = ()
     is_new: bool = False
+    is_struct: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -76,6 +79,8 @@ class ItemMember:
     @property
     def access(self) -> int:
         """Bytes of an access to an item: ``kspec::CoreOf::ACCESS``."""
+        if self.is_struct or not self.nbytes:
+            return 1
         return next(one for one in (16, 8, 4, 2, 1) if self.nbytes % one == 0)
 
     @property
@@ -139,7 +144,9 @@ def choose_items(
 
 def _is_packed(axes: Axes, number: int, member: ItemMember) -> bool:
     """Return whether threads can load and store items by whole accesses."""
-    if not member.shape or not member.nbytes or not member.is_small or not member.is_contiguous:
+    if not member.shape or not member.nbytes or not member.is_small or member.is_struct:
+        return False
+    if not member.is_contiguous:
         return False
     addresses = (member.ptr, *axes.strides[number])
     return not any(address % member.access for address in addresses)
