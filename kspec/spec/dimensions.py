@@ -78,6 +78,7 @@ def index_faults(params: Signature, sizes: Sizes, operation: str) -> Iterator[Fa
 
 def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Fault]:
     name, where = param.name, ("operation",)
+    listed_sizes = {size: values for size, values in sizes.items() if values}
     for read in reads_of(name, operation):
         if len(read.offsets) != len(param.core):
             found = counted(len(read.offsets), "index").replace("indexs", "indices")
@@ -86,11 +87,14 @@ def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Faul
             yield Fault(where, message, read.start, read.end - read.start)
             continue
         for axis, ((index, start), text) in enumerate(zip(read.offsets, param.core, strict=True)):
-            for row in choices(sizes):
+            for row in choices(listed_sizes):
                 value, one = constant(index, row), dimension(text)
                 if value is None or not row.keys() >= set(one.names):
                     continue
-                extent = one.value(row)
+                try:
+                    extent = one.value(row)
+                except ZeroDivisionError:
+                    continue  # there is no such item
                 if 0 <= value < extent:
                     continue
                 listed = ", ".join(
