@@ -265,6 +265,16 @@ class TestSizes:
         bound = FIRST.bind(x, k=6)
         np.testing.assert_array_equal(device.numpy(bound()), np.tile(integers(5, 3), 2))
 
+    def test_the_size_of_the_loop(self, device: ArrayDevice) -> None:
+        """No input decides it, and outputs are new."""
+        kernel = kspec.ElementwiseKernel(
+            "raw T u", "T y[2]", "y(0) = u[i]; y(1) = -u[i]", "core_of_raw"
+        )
+        u = integers(9)
+        for size in (9, 4, 0):
+            found = device.numpy(kernel(device.array(u), size=size))
+            np.testing.assert_array_equal(found, np.stack([u, -u], -1)[:size])
+
 
 class TestRepeated:
     """Calls of one kernel whose plans differ."""
