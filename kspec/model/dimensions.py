@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from kspec.errors import ShapeError
 from kspec.model.signature import Param, Signature
 
 MAX_CORE = 4  # core dimensions of a parameter
+MAX_COUNT = 2**31 - 1  # elements along them
 # Threads that have an item together, by the words of a spec.
 GROUPS = {"thread": 1, "warp": 32, "block": 128}
 Extents = tuple[Any, ...]
@@ -142,7 +144,7 @@ def split_core(where: str, param: Param, shape: Sequence[Any]) -> tuple[Extents,
     Raises
     ------
     ShapeError
-        If it has too few axes; the message begins with `where`.
+        If it has too few axes, or too many elements; the message begins with `where`.
     """
     count = len(param.core)
     if len(shape) < count:
@@ -151,7 +153,9 @@ def split_core(where: str, param: Param, shape: Sequence[Any]) -> tuple[Extents,
             f"{param} requires {count})"
         )
     split = len(shape) - count
-    return tuple(shape[:split]), tuple(shape[split:])
+    core = tuple(shape[split:])
+    _check_count(where, param, core)
+    return tuple(shape[:split]), core
 
 
 def bind_core(
@@ -205,11 +209,30 @@ def core_shape(where: str, param: Param, sizes: Mapping[str, Any]) -> tuple[Any,
     Raises
     ------
     ShapeError
-        If one of them is negative.
+        If one of them is negative or divides by zero, or they have too many elements.
     """
-    shape = tuple(dimension(one).value(sizes) for one in param.core)
-    for text, extent in zip(param.core, shape, strict=True):
+    shape = []
+    for text in param.core:
+        one = dimension(text)
+        listed = ", ".join(f"{name} = {sizes[name]}" for name in one.names)
+        try:
+            extent = one.value(sizes)
+        except ZeroDivisionError:
+            raise ShapeError(f"{where}: {param} divides by zero in {text} for {listed}") from None
         if isinstance(extent, int) and extent < 0:
-            listed = ", ".join(f"{name} = {sizes[name]}" for name in dimension(text).names)
             raise ShapeError(f"{where}: {param} has {text} = {extent} elements for {listed}")
-    return shape
+        shape.append(extent)
+    _check_count(where, param, shape)
+    return tuple(shape)
+
+
+def _check_count(where: str, param: Param, core: Sequence[Any]) -> None:
+    """Raise `ShapeError` if an item has more elements than C++ integers can count."""
+    if not all(isinstance(extent, int) for extent in core):
+        return
+    count = max(math.prod(core), *core, 0)
+    if count > MAX_COUNT:
+        raise ShapeError(
+            f"{where}: argument {param.name} has {count} elements along its core dimensions; "
+            f"kernels take {MAX_COUNT}"
+        )

@@ -79,6 +79,7 @@ def index_faults(params: Signature, sizes: Sizes, field: str, text: str) -> Iter
 
 def _element_faults(param: Param, sizes: Sizes, field: str, text: str) -> Iterator[Fault]:
     name, where = param.name, (field,)
+    listed_sizes = {size: values for size, values in sizes.items() if values}
     for read in reads_of(name, text):
         if len(read.offsets) != len(param.core):
             found = counted(len(read.offsets), "index").replace("indexs", "indices")
@@ -88,11 +89,14 @@ def _element_faults(param: Param, sizes: Sizes, field: str, text: str) -> Iterat
             continue
         for axis, (index, start) in enumerate(read.offsets):
             one = dimension(param.core[axis])
-            for row in choices(sizes):
+            for row in choices(listed_sizes):
                 value = constant(index, row)
                 if value is None or not row.keys() >= set(one.names):
                     continue
-                extent = one.value(row)
+                try:
+                    extent = one.value(row)
+                except ZeroDivisionError:
+                    continue  # there is no such item
                 if 0 <= value < extent:
                     continue
                 listed = ", ".join(

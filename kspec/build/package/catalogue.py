@@ -23,6 +23,7 @@ from kspec.build.tools import show
 from kspec.errors import SpecError
 from kspec.files import naming
 from kspec.model import dtypes
+from kspec.model.dimensions import core_names
 from kspec.model.forms.kinds import SCAN
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
@@ -193,10 +194,10 @@ def _coverage(spec: Spec) -> Iterator[str]:
     """Yield the precompiled specializations: bindings of type placeholders, or name expressions."""
     if isinstance(spec, RawSpec):
         yield from spec.declaration().name_expressions
-    elif not spec.placeholders and not spec.size_names:
+    elif not spec.placeholders and not spec.size_names and not core_names(spec.params):
         yield "all dtypes it is declared for"
     else:
-        rows = choices(spec.sizes) if isinstance(spec, ElementwiseSpec) else [{}]
+        rows = choices(spec.all_sizes) if isinstance(spec, ElementwiseSpec) else [{}]
         for binding, sizes in itertools.product(spec.bindings(), rows):
             pairs = (*binding, *sizes.items())
             yield ", ".join(f"{name} = {value}" for name, value in pairs)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kspec.build.package.form_texts import FORM_SUMMARIES, form_parameters
 from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
+from kspec.model.dimensions import core_names
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
@@ -122,7 +123,8 @@ def _elementwise(
 
 def takes_size(spec: ElementwiseSpec) -> bool:
     """Return whether calls may say how many elements the loop has: all arrays may be raw."""
-    return any(param.raw for param in spec.params) and not spec.windows
+    needed = spec.windows or any(param.core for param in spec.inputs)
+    return any(param.raw for param in spec.params) and not needed
 
 
 def _windowed(spec: ElementwiseSpec, sizes: Sequence[str]) -> Lines:
@@ -137,7 +139,7 @@ def _windowed(spec: ElementwiseSpec, sizes: Sequence[str]) -> Lines:
         )
         names = " and ".join(outside)
         lines += _indented(f"What lies outside of {names}; {usual} by default.")
-    for word, known in zip(sizes, spec.sizes.values(), strict=True):
+    for word, known in zip(sizes, spec.given_sizes.values(), strict=True):
         lines.append(f"{word} : int" + (f", default {known[0]}" if len(known) == 1 else ""))
         listed = (
             f"precompiled for {', '.join(map(str, known))}" if known else "compiled on first use"
@@ -288,7 +290,7 @@ def operator_doc(
     elif isinstance(spec, ReductionSpec):
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
-        lines += _windowed(spec, list(spec.sizes))
+        lines += _windowed(spec, list(spec.given_sizes))
     if "grid" in names:
         lines.append("grid, block : sequence of int")
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
@@ -389,8 +391,9 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
     lines += ["ArgumentTypeError", "    An argument has the wrong dtype or lives on another"]
     lines[-1] += " device; also a `TypeError`."
     lines += ["ShapeError", *_indented(f"{shapes[:-1]}; also a `ValueError`.")]
-    what = "dtypes or sizes" if spec.size_names else "dtypes"
-    if spec.placeholders or spec.size_names:
+    sizes = spec.size_names or core_names(spec.params)
+    what = "dtypes or sizes" if sizes else "dtypes"
+    if spec.placeholders or sizes:
         lines.append("SpecializationNotBuilt")
         lines += _indented(f"These {what} are not precompiled and ``KSPEC_JIT=never``.")
     return lines if isinstance(spec, ReductionSpec) else [*lines, ""]
@@ -410,7 +413,7 @@ def _notes(spec: ElementwiseSpec | ReductionSpec, what: str, place: SpecLocation
 def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lines:
     """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
-    sizes = spec.sizes if isinstance(spec, ElementwiseSpec) else {}
+    sizes = spec.all_sizes if isinstance(spec, ElementwiseSpec) else {}
     known = "".join(f", {name} = {' or '.join(map(str, one))}" for name, one in sizes.items())
     lazy = not all(sizes.values())
     if not letters:

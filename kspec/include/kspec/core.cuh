@@ -20,13 +20,22 @@ __device__ constexpr int floor_div(int a, int b) {
 
 template <class Access, int... D> struct Core : Access {};  // never made: the cases follow
 
+template <class... I>
+constexpr bool are_integers = ((static_cast<I>(1.5) == static_cast<I>(1)) && ...);
+
+template <int... D> __device__ constexpr int last_of() {
+  constexpr int extents[] = {0, D...};
+  return extents[sizeof...(D)];
+}
+
 // What an array of these extents has, in C order.
 template <int... D> struct Extents {
   enum { axes = sizeof...(D), count = (1 * ... * D), room = count > 0 ? count : 1 };
-  enum { last = (0, ..., D) };
+  enum { last = last_of<D...>() };
 
   template <class... I> __device__ static constexpr int place(I... index) {
     static_assert(sizeof...(I) == axes, "an element has one index for each core dimension");
+    static_assert(are_integers<I...>, "the indices of an element are integers");
     int at = 0;
     ((at = at * D + (int)index), ...);
     return at;
@@ -98,6 +107,7 @@ template <class Access, int... D> struct FarItem : Extents<D...> {
       : argument(argument), offset(offset) {}
   template <class... I> __device__ inline decltype(auto) operator()(I... index) const {
     static_assert(sizeof...(I) == Shape::axes, "an element has one index for each core dimension");
+    static_assert(are_integers<I...>, "the indices of an element are integers");
     ptrdiff_t at = offset;
     int axis = 0;
     ((at += (ptrdiff_t)index * argument.strides[axis++]), ...);

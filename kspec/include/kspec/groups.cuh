@@ -9,12 +9,12 @@ namespace kspec {
 
 template <int AXES, int THREADS, int OPERANDS>
 struct Elements<Groups<AXES, THREADS>, OPERANDS> : Elements<Strided<AXES>, OPERANDS> {
-  unsigned long long fresh;       // bit k: nobody has written to operand k
-  unsigned long long across;      // bit k: its neighbours in memory are those of other items
+  unsigned long long across;      // bit k: neighbours in memory of operand k are those of other items
   unsigned long long transposed;  // bit k: the first of its two core dimensions has the smaller stride
-  int room;                       // bytes of shared memory of an item of each operand
+  int stage;                      // bytes of shared memory of a group
+  int made;                       // operands from this one on are outputs that nobody has written to
   int groups;                     // of a block
-  int places[OPERANDS];           // where in that room
+  int places[OPERANDS];           // where a group has its items
 };
 
 // An item in shared memory. Rows are an odd number of elements apart, so that threads with
@@ -76,10 +76,10 @@ template <class Access, int... D> struct GroupOperand<Core<Access, D...>> {
   __device__ inline GroupOperand(const Arg& argument, int number)
       : argument(argument), number(number) {}
   template <class Block> __device__ inline Seen item(const Block& block, int group) const {
-    return Seen(block.stage + group * block.elements.room + block.elements.places[number]);
+    return Seen(block.stage + group * block.elements.stage + block.elements.places[number]);
   }
   template <class Block> __device__ inline void fetch(const Block& block) const {
-    const bool read = Arg::IS_READ && !(block.elements.fresh >> number & 1);
+    const bool read = Arg::IS_READ && number < block.elements.made;
     for_each_element(block, [&](T& element, ptrdiff_t offset) {
       element = read ? static_cast<T>(argument.element_at(Bytes{offset})) : T();
     });
@@ -97,8 +97,8 @@ template <class Access, int... D> struct GroupOperand<Core<Access, D...>> {
   __device__ inline void for_each_element(const Block& block, const Visit& visit) const {
     constexpr int extents[] = {D...};
     enum { COUNT = Shape::count };
-    const bool across = block.elements.across >> number & 1;
-    const bool transposed = block.elements.transposed >> number & 1;
+    const bool across = number < 64 && (block.elements.across >> number & 1);
+    const bool transposed = number < 64 && (block.elements.transposed >> number & 1);
     for (int n = (int)threadIdx.x; n < COUNT * block.count; n += (int)blockDim.x) {
       const int group = across ? n % block.count : n / (COUNT > 0 ? COUNT : 1);
       int k = across ? n / block.count : n - group * COUNT;

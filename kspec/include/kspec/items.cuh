@@ -16,8 +16,8 @@ template <int AXES, int OPERANDS>
 struct Elements<Items<AXES>, OPERANDS> : Elements<Strided<AXES>, OPERANDS> {
   unsigned long long staged;  // bit k: a warp copies the items of operand k
   unsigned long long packed;  // bit k: its items are contiguous, and aligned to an access
-  unsigned long long fresh;   // bit k: nobody has written to it
-  int room;                   // bytes of shared memory of a warp
+  int stage;                  // bytes of shared memory of a warp
+  int made;                   // operands from this one on are outputs that nobody has written to
   int places[OPERANDS];       // where it has them
 };
 
@@ -187,7 +187,7 @@ inline void each(const Elements<Items<AXES>, N>& elements, const Op& op, Numbers
     for (ptrdiff_t i = run.begin; i < run.end; ++i)
       compute_item(op, i, ItemOperand<Args>(
           args, ItemAccess{run.at(i)[K].offset, false, false,
-                           (elements.fresh >> (K & 63) & 1) != 0, nullptr, 0})...);
+                           K >= elements.made, nullptr, 0})...);
 }
 #else
 template <class Op, class... Operands>
@@ -199,8 +199,10 @@ __device__ inline void compute_items(const Op& op, ptrdiff_t i, ptrdiff_t first,
     wait_for_copies(0);
     __syncwarp();
   }
-  (operands.load(), ...);
-  if (exists) op(i, operands.item()...);
+  if (exists) {  // a thread without an item would clear a large one of another thread
+    (operands.load(), ...);
+    op(i, operands.item()...);
+  }
   if (staged) __syncwarp();
   (operands.put(exists), ...);
   if (staged) {
@@ -220,11 +222,11 @@ __device__ inline void each(const Elements<Items<AXES>, N>& elements, const Op& 
   // The last warp may have fewer items than threads: each thread reaches its own.
   const unsigned long long staged = first + 32 <= elements.size() ? elements.staged : 0;
   unsigned char* const stage =
-      reinterpret_cast<unsigned char*>(kspec_items) + threadIdx.x / 32 * elements.room;
+      reinterpret_cast<unsigned char*>(kspec_items) + threadIdx.x / 32 * elements.stage;
   const Offsets<AXES, N> at(elements.axes, exists ? i : first);
   compute_items(op, i, first, exists, staged != 0, ItemOperand<Args>(
       args, ItemAccess{at.offset[K], (elements.packed >> (K & 63) & 1) != 0,
-                       (staged >> (K & 63) & 1) != 0, (elements.fresh >> (K & 63) & 1) != 0,
+                       (staged >> (K & 63) & 1) != 0, K >= elements.made,
                        stage + elements.places[K], lane})...);
 }
 #endif

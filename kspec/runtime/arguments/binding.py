@@ -27,6 +27,7 @@ from kspec.runtime.libraries.stream_order import stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.item_schedule import is_small
 from kspec.runtime.schedules.strides import Strides
 
 
@@ -201,7 +202,10 @@ def place_of(operand: Operand) -> Place | None:
     if view is None or (param.raw and not operand.is_gathered):
         return None
     written = operand.is_output or param.non_const
-    return Place(param.name, view, written, operand.is_gathered)
+    core = len(param.core)
+    item = view.shape[len(view.shape) - core :]
+    large = bool(core) and not is_small(dtypes.lookup(view.dtype).itemsize, item)
+    return Place(param.name, view, written, operand.is_gathered, core, large)
 
 
 def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:

@@ -154,7 +154,8 @@ def item_member(operand: Operand, binding: Binding) -> ItemMember:
         return ItemMember(member.itemsize, member.ptr, member.written)
     split = len(view.shape) - len(operand.param.core)
     core = view.shape[split:], view.strides[split:]
-    return ItemMember(member.itemsize, member.ptr, member.written, *core, operand.is_new)
+    is_struct = bool(dtypes.lookup(view.dtype).fields)
+    return ItemMember(member.itemsize, member.ptr, member.written, *core, operand.is_new, is_struct)
 
 
 def _pack_view(operand: Operand, axes: Axes, number: int, schedule: ElementwiseSchedule) -> bytes:

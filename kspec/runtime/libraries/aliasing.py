@@ -39,17 +39,29 @@ class Place:
         Whether they are written to.
     windowed : bool
         Whether threads also read the elements around theirs.
+    core : int
+        Number of core dimensions: a thread has all elements along them.
+    in_place : bool
+        Whether a thread reads them where they are, and may have written to some of them before.
     """
 
     name: str
     view: ArrayView
     written: bool
     windowed: bool = False
+    core: int = 0
+    in_place: bool = False
 
     @property
     def may_coincide(self) -> bool:
         """Whether it may be the very elements that are written to: a thread reads no others."""
-        return not self.written and not self.windowed
+        return not self.written and not self.windowed and not self.in_place
+
+    @property
+    def elements(self) -> tuple[Any, ...]:
+        """A key that is equal for the same elements, divided among threads in the same way."""
+        inner = self.view.shape[len(self.view.shape) - self.core :]
+        return *elements(self.view), sum(extent != 1 for extent in inner)
 
 
 def check_writable(where: str, library: Library, view: ArrayView) -> None:
@@ -86,6 +98,10 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
                     advice = "arrays of their own"
                 elif other.windowed:
                     advice, reason = "a copy", ", whose elements other threads read"
+                elif other.in_place:
+                    advice, reason = "a copy", ", whose core dimensions are read in place"
+                elif other.core != target.core:
+                    advice, reason = "a copy", ", whose core dimensions other threads read"
                 raise OverlapError(
                     f"{kernel}: argument {target.name} is written to, and its memory overlaps "
                     f"with that of argument {other.name}{reason}; pass {advice} for {target.name} "
@@ -94,7 +110,7 @@ def check_overlaps(kernel: str, places: Sequence[Place]) -> None:
 
 
 def _is_same(target: Place, other: Place) -> bool:
-    return other.may_coincide and elements(target.view) == elements(other.view)
+    return other.may_coincide and target.elements == other.elements
 
 
 def elements(view: ArrayView) -> tuple[Any, ...]:
@@ -190,7 +206,7 @@ def distances(places: Sequence[Place | None]) -> tuple[Distance, ...]:
             if other.written and position > number:
                 continue
             (low, high), (other_low, other_high) = target.view.bounds, other.view.bounds
-            same = other.may_coincide and elements(target.view)[2:] == elements(other.view)[2:]
+            same = other.may_coincide and target.elements[2:] == other.elements[2:]
             found.append(
                 Distance(
                     number,

@@ -26,7 +26,7 @@ _WARP = 32
 _WARPS = 4  # of a block, if they have shared memory enough
 _GROUP_WARPS = 8  # the same where a warp has an item
 _SHARED = 48 * 1024  # bytes that every device grants a block
-_MASK_BITS = 64  # operands that a bit mask has room for
+_MASK_BITS = 64  # operands that a bit mask has room for; the others take the general way
 _MOST_ELEMENTS, _MOST_BYTES = 64, 512  # of a small item
 
 
@@ -46,6 +46,8 @@ class ItemMember:
         Extents of the core dimensions, and their strides in bytes; none: it has no core dimensions.
     is_new : bool
         Whether it is an output that nobody has written to.
+    is_struct : bool
+        Whether elements are structs, whose gaps are not to be written.
     """
 
     itemsize: int
@@ -54,6 +56,7 @@ class ItemMember:
     shape: Shape = ()
     strides: Strides = ()
     is_new: bool = False
+    is_struct: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -85,8 +88,15 @@ class ItemMember:
         return marshal.up(size_of(self.shape) // last * row * self.itemsize, 16)
 
     @property
+    def is_transposed(self) -> bool:
+        """Whether items are matrices whose columns are contiguous rather than their rows."""
+        return len(self.shape) == 2 and abs(self.strides[0]) < abs(self.strides[1])
+
+    @property
     def access(self) -> int:
         """Bytes of an access to an item: ``kspec::CoreOf::ACCESS``."""
+        if self.is_struct or not self.nbytes:
+            return 1
         return next(one for one in (16, 8, 4, 2, 1) if self.nbytes % one == 0)
 
     @property
@@ -119,11 +129,9 @@ def choose_items(
     """
     capacity = strided_capacity(len(axes.extents))
     layout = items(len(axes.extents))
-    packed = staged = new = 0
+    packed = staged = 0
     places = [0] * len(members)
     room = {False: 0, True: 0}  # inputs are read before outputs are written, to the same memory
-    if len(members) <= _MASK_BITS:
-        new = sum(1 << number for number, member in enumerate(members) if member.is_new)
     if not on_host and len(members) <= _MASK_BITS:
         for number, member in enumerate(members):
             if not _is_packed(axes, number, member):
@@ -137,7 +145,8 @@ def choose_items(
                 room[member.written] += bytes_of_warp
     shared = max(room.values())
     elements = struct.pack("q", size) + marshal.pack_axes(axes, capacity)
-    elements += struct.pack(f"3Q{1 + len(members)}i", staged, packed, new, shared, *places)
+    elements += struct.pack("2Q2i", staged, packed, shared, _first_new(members))
+    elements += struct.pack(f"{len(members)}i", *places)
     elements = elements.ljust(marshal.up(len(elements), 8), b"\0")
     if on_host:
         threads, block = host_threads(size, single=False)
@@ -148,9 +157,19 @@ def choose_items(
     return ElementwiseSchedule(layout, elements, size, block, grid, shared_mem=warps * shared)
 
 
+def _first_new(members: Sequence[ItemMember]) -> int:
+    """Return the number of the first output that was made for the call.
+
+    Outputs are the last operands, and all of them are new or none.
+    """
+    return next((k for k, member in enumerate(members) if member.is_new), len(members))
+
+
 def _is_packed(axes: Axes, number: int, member: ItemMember) -> bool:
     """Return whether threads can load and store items by whole accesses."""
-    if not member.shape or not member.nbytes or not member.is_small or not member.is_contiguous:
+    if not member.shape or not member.nbytes or not member.is_small or member.is_struct:
+        return False
+    if not member.is_contiguous:
         return False
     addresses = (member.ptr, *axes.strides[number])
     return not any(address % member.access for address in addresses)
@@ -192,16 +211,13 @@ def choose_groups(
         )
     count = 1 if threads > _WARP else min(_GROUP_WARPS, _SHARED // room if room else _GROUP_WARPS)
     count = max(1, min(count, size))
-    masks = [
-        sum(1 << number for number, one in enumerate(members[:_MASK_BITS]) if is_so(number, one))
-        for is_so in (
-            lambda number, one: one.is_new,
-            lambda number, one: _is_across(axes, number, one),
-            lambda number, one: len(one.shape) == 2 and abs(one.strides[0]) < abs(one.strides[1]),
-        )
-    ]
+    across = transposed = 0
+    for number, member in enumerate(members[:_MASK_BITS]):
+        across |= _is_across(axes, number, member) << number
+        transposed |= member.is_transposed << number
     elements = struct.pack("q", size) + marshal.pack_axes(axes, capacity)
-    elements += struct.pack(f"3Q{2 + len(members)}i", *masks, room, count, *places)
+    elements += struct.pack("2Q2i", across, transposed, room, _first_new(members))
+    elements += struct.pack(f"{1 + len(members)}i", count, *places)
     elements = elements.ljust(marshal.up(len(elements), 8), b"\0")
     blocks, block = -(-size // count), threads * count
     return ElementwiseSchedule(
