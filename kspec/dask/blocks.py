@@ -56,7 +56,8 @@ class ElementwiseTask:
         """Return the block, or a tuple of them."""
         sizes: dict[str, Any] = dict(self.sizes)
         kernel = _elementwise(self.identity)
-        return kernel(*filled(self.rest, blocks), boundary=self.boundary, **sizes)
+        whole = tuple(map(_only, blocks))
+        return kernel(*filled(self.rest, whole), boundary=self.boundary, **sizes)
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,13 @@ def _flat(partials: Any) -> Iterator[Partial]:
         return
     for one in partials:
         yield from _flat(one)
+
+
+def _only(block: Any) -> Any:
+    """Return the only block of lists: Dask has one for each core dimension, which has one chunk."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
 
 
 def _block(value: Any) -> Any:
