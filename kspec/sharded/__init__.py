@@ -44,7 +44,14 @@ from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
 from kspec.runtime.memory.device_array import DeviceArray
-from kspec.sharded.calls import calls_of, library_of_call, ndim_of, on_each, transposed
+from kspec.sharded.calls import (
+    calls_of,
+    check_cores,
+    library_of_call,
+    ndim_of,
+    on_each,
+    transposed,
+)
 from kspec.sharded.forms import apply_form
 
 __all__ = ["apply", "scatter"]
@@ -70,8 +77,8 @@ def apply(
         The inputs. Lists are as long as each other, and shards of the same number live on the same
         device. An array that all shards are combined with is a list of its copies.
     along : int, default 0
-        For reductions and windows: the axis that the arrays are divided along, of their broadcast
-        shape.
+        For reductions, windows and core dimensions: the axis that the arrays are divided along, of
+        their broadcast shape without core dimensions.
     axis, keepdims
         Of a reduction, as in a call.
     boundary, **options
@@ -109,6 +116,7 @@ def apply(
         raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
     if called.declaration.windows:
         return transposed(_on_windows(called, calls, along, boundary, options))
+    check_cores(called.declaration, calls, along)
     call = functools.partial(called, boundary=boundary, **options)
     return transposed(on_each(call, calls))
 
