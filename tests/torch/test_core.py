@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import kspec
 import kspec.torch
@@ -120,12 +121,34 @@ def test_compiled_programs_are_one_graph(core: Any, place: str, dynamic: bool | 
         assert torch.equal(found, expected)
 
 
+class Counting(TorchDispatchMode):  # type: ignore[misc]
+    """Counts the calls of an operator."""
+
+    def __init__(self, operator: Any) -> None:
+        super().__init__()
+        self.operator, self.count = operator, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is self.operator
+        return func(*args, **(kwargs or {}))
+
+
 def test_batches(core: Any, place: str) -> None:
-    """`torch.vmap` calls an operator for each member of the batch."""
+    """`torch.vmap` calls an operator once: a batch is an axis of the loop."""
     A, x = values(5, 2, 3, 4), values(5, 4, seed=1)
     given = on(place, A, x)
-    found = torch.vmap(core.core_apply)(*given)
+    with Counting(core.core_apply.default) as calls:
+        found = torch.vmap(core.core_apply)(*given)
+    assert calls.count == 1
     np.testing.assert_allclose(found.cpu(), matvec(A, x[:, None]))
+    table = torch.vmap(torch.vmap(core.core_apply, (None, 0)), (0, None))(given[0][:, 0], given[1])
+    np.testing.assert_allclose(table.cpu(), matvec(A[:, None, 0], x))
+    compiled = torch.compile(torch.vmap(core.core_apply), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(*given), torch.vmap(core.core_apply)(*given))
+    p, s = torch.vmap(lambda v: core.core_powers(0.5, v, n=3), 1, 1)(given[0][:, 0, :, :3])
+    expected = powers(0.5, A[:, 0, :, :3], 3)
+    np.testing.assert_allclose(p.cpu(), expected[0])
+    np.testing.assert_allclose(s.cpu(), expected[1])
     y = values(3, seed=2)  # the last axis of A is the batch
     found = torch.vmap(core.core_apply, in_dims=(3, None))(given[0], *on(place, y))
     np.testing.assert_allclose(found.cpu(), matvec(np.moveaxis(A, 3, 0), y))
@@ -176,6 +199,16 @@ def test_gradients_of_sizes_and_several_outputs(core: Any, place: str) -> None:
 def test_gradients_where_extents_are_expressions(core: Any, place: str) -> None:
     a, b = wanting(*on(place, values(3, 2, 1), values(2, 4, seed=1)))
     assert torch.autograd.gradcheck(core.core_product, (a, b))
+
+
+def test_gradients_of_batches(core: Any, place: str) -> None:
+    A, b = wanting(*on(place, matrices(5, 2, 2), values(3, 2, seed=1)))
+    found = torch.autograd.grad(
+        torch.vmap(core.core_solve_by, (0, None))(A, b).pow(2).sum(), (A, b)
+    )
+    expected = torch.autograd.grad(core.core_solve_by(A[:, None], b).pow(2).sum(), (A, b))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
