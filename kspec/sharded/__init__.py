@@ -48,7 +48,7 @@ from kspec.sharded.calls import (
     calls_of,
     check_cores,
     library_of_call,
-    ndim_of,
+    loop_ndim,
     on_each,
     transposed,
 )
@@ -109,6 +109,7 @@ def apply(
         given = given_options(axis=axis, keepdims=keepdims, boundary=boundary, **options)
         return apply_form(called, form, args, along, given)
     calls = calls_of(called, args)
+    check_cores(called.declaration, calls, along)
     if isinstance(called, ReductionCallable):
         bind_neighbours(called.declaration, boundary, options)  # refuses them
         return _reduce(called, calls, along, axis, keepdims)
@@ -116,7 +117,6 @@ def apply(
         raise ArgumentTypeError(f"{name} is elementwise: axis and keepdims are for reductions")
     if called.declaration.windows:
         return transposed(_on_windows(called, calls, along, boundary, options))
-    check_cores(called.declaration, calls, along)
     call = functools.partial(called, boundary=boundary, **options)
     return transposed(on_each(call, calls))
 
@@ -163,7 +163,7 @@ def _on_windows(
 ) -> list[Any]:
     """Return the result of each shard, whose windows reach into the shards beside it."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
-    ndim = max(ndim_of(one) for one in calls[0])
+    ndim = loop_ndim(kernel.declaration, calls[0])
     (divided,) = normalize_axes(along, ndim)
     extended = extend_shards(kernel, neighbours.windows, calls, divided - ndim)
 
@@ -180,7 +180,7 @@ def _reduce(
     axis: int | Sequence[int] | None,
     keepdims: bool,
 ) -> Any:
-    ndim = max(ndim_of(one) for one in calls[0])
+    ndim = loop_ndim(kernel.declaration, calls[0])
     reduced = normalize_axes(axis, ndim)
     (divided,) = normalize_axes(along, ndim)
     kept = reduced if keepdims else ()

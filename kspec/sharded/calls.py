@@ -53,6 +53,18 @@ def calls_of(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
     ]
 
 
+def loop_ndim(declaration: GeneratedDeclaration, args: Sequence[Any]) -> int:
+    """Return the number of axes that the arguments of a call broadcast to."""
+    return max(
+        (
+            ndim_of(value) - len(param.core)
+            for param, value in zip(declaration.inputs, args, strict=True)
+            if not param.raw
+        ),
+        default=0,
+    )
+
+
 def check_cores(
     declaration: GeneratedDeclaration, calls: Sequence[tuple[Any, ...]], along: int
 ) -> None:
@@ -70,8 +82,7 @@ def check_cores(
     if not declaration.has_core:
         return
     name, params = declaration.name, declaration.inputs.params
-    looped = [number for number, param in enumerate(params) if not param.raw]
-    ndim = max((ndim_of(calls[0][one]) - len(params[one].core) for one in looped), default=0)
+    ndim = loop_ndim(declaration, calls[0])
     if not -ndim <= along < ndim:
         raise ShapeError(
             f"{name}: shards are divided along axis {along}, and the loop over items has "

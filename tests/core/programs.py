@@ -140,6 +140,36 @@ PRODUCT = kspec.ElementwiseKernel(
     "core_product",
     backward=_PRODUCT_BACKWARD,
 )
+# Pairs: each element of x with each of y, where their axes are apart.
+_GAUSS_BACKWARD = kspec.ElementwiseKernel(
+    "T x[d], T y[d], T b, T grad_r",
+    "T grad_x[d], T grad_y[d], T grad_b",
+    """
+    T sum = 0;
+    for (int k = 0; k < d; ++k) sum += (x(k) - y(k)) * (x(k) - y(k));
+    const T near = exp(-sum);
+    grad_b = near * grad_r;
+    for (int k = 0; k < d; ++k) {
+      grad_x(k) = -2 * (x(k) - y(k)) * near * b * grad_r;
+      grad_y(k) = 2 * (x(k) - y(k)) * near * b * grad_r;
+    }
+    """,
+    "core_gauss_backward",
+)
+GAUSS = kspec.ReductionKernel(
+    "T x[d], T y[d], T b",
+    "T r",
+    """[&] {
+      T sum = 0;
+      for (int k = 0; k < d; ++k) sum += (x(k) - y(k)) * (x(k) - y(k));
+      return exp(-sum) * b;
+    }()""",
+    "a + b",
+    "r = a",
+    "0",
+    "core_gauss",
+    backward=_GAUSS_BACKWARD,
+)
 # Without gradients.
 MATVEC = kspec.ElementwiseKernel(
     "T A[n, m], T x[m]",
@@ -172,6 +202,11 @@ def solve(A: Any, b: Any) -> Any:
 def distance(x: Any, y: Any, b: Any) -> Any:
     """Return what `DISTANCE` returns."""
     return ((x - y) ** 2).sum(-1) * b
+
+
+def gauss(x: Any, y: Any, b: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return what `GAUSS` returns."""
+    return (np.exp(-((x - y) ** 2).sum(-1)) * b).sum(axis, keepdims=keepdims)
 
 
 def powers(x: Any, v: Any, n: int = 2) -> tuple[Any, Any]:

@@ -11,10 +11,12 @@ import kspec
 from kspec import sharded
 from tests.core.programs import (
     DISTANCE,
+    GAUSS,
     MATVEC,
     POWERS,
     SOLVE,
     distance,
+    gauss,
     matrices,
     powers,
     solve,
@@ -54,6 +56,19 @@ def test_axes_of_the_loop(shards: Shards, along: int) -> None:
         arguments = shards.scatter(x), copies(shards, y)
     r = sharded.apply(DISTANCE, *arguments, 0.5, along=along)
     np.testing.assert_allclose(whole(shards, r, divided), distance(x, y, 0.5))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1)])
+@pytest.mark.parametrize("along", [0, 1, -1])
+def test_reductions(shards: Shards, along: int, axis: Any) -> None:
+    x, y, b = values(7, 1, 3), values(1, 8, 3, seed=1), values(8, seed=2)
+    divided = along % 2
+    arguments = copies(shards, x), shards.scatter(y, 1), shards.scatter(b)
+    if divided == 0:
+        arguments = shards.scatter(x), copies(shards, y), copies(shards, b)
+    r = sharded.apply(GAUSS, *arguments, along=along, axis=axis)
+    found = whole(shards, r) if isinstance(r, list) else shards.numpy(r)
+    np.testing.assert_allclose(found, gauss(x, y, b, axis))
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n": 4}])
