@@ -56,8 +56,7 @@ class ElementwiseTask:
         """Return the block, or a tuple of them."""
         sizes: dict[str, Any] = dict(self.sizes)
         kernel = _elementwise(self.identity)
-        whole = tuple(map(_only, blocks))
-        return kernel(*filled(self.rest, whole), boundary=self.boundary, **sizes)
+        return kernel(*filled(self.rest, blocks), boundary=self.boundary, **sizes)
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,8 @@ def filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ..
     """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
     return tuple(
-        _block(next(left, None)) if one is Placeholder.BLOCK else _aligned(one) for one in rest
+        _block(_only(next(left, None))) if one is Placeholder.BLOCK else _aligned(one)
+        for one in rest
     )
 
 

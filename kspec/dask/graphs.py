@@ -34,6 +34,7 @@ from kspec.model.infer import Abstract, Inferred, infer
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
+from kspec.model.signature import Param
 from kspec.runtime.arguments.binding import Call, classify
 from kspec.runtime.callcache.launch_plan import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
@@ -106,7 +107,6 @@ def map_blocks(
     check_kinds(kernel.declaration, call)
     inputs = _inputs(kernel, found, windows)
     check_known(kernel.__name__, inputs)
-    check_cores(kernel.declaration, zip(divided_params(kernel, found), found.arrays, strict=True))
     inputs_of = abstract_inputs(found, call)
     inferred = infer(kernel.declaration, inputs_of, neighbours=neighbours, broadcast=broadcast)
     found = with_outputs(found, call, inferred)
@@ -183,7 +183,7 @@ def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
         )
     arrays: list[da.Array] = []
     rest: list[Any] = []
-    core: list[int] = []
+    divided: list[Param] = []
     for param, value in zip(declaration.inputs, args, strict=True):
         library = library_of(value)
         if param.raw and isinstance(value, da.Array):
@@ -199,15 +199,17 @@ def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
                 )
             arrays.append(da.asanyarray(value))
             rest.append(Placeholder.BLOCK)
-            core.append(len(param.core))
+            divided.append(param)
         else:
             rest.append(value)
     if not any(isinstance(value, da.Array) for value in args):
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
+    check_cores(declaration, zip(divided, arrays, strict=True))
     left = iter(arrays)
     samples = [_sample(next(left)) if one is Placeholder.BLOCK else _of_raw(one) for one in rest]
     call = classify(declaration, samples)
-    return Arguments(tuple(arrays), tuple(rest), tuple(core)), call
+    core = tuple(len(param.core) for param in divided)
+    return Arguments(tuple(arrays), tuple(rest), core), call
 
 
 def abstract_inputs(found: Arguments, call: Call) -> list[Abstract]:

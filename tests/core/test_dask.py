@@ -16,11 +16,13 @@ import dask  # noqa: E402
 import kspec.dask  # noqa: E402
 from tests.core.programs import (  # noqa: E402
     DISTANCE,
+    GAUSS,
     MATVEC,
     POWERS,
     PRODUCT,
     SOLVE,
     distance,
+    gauss,
     matrices,
     matvec,
     powers,
@@ -99,6 +101,22 @@ def test_before_and_behind() -> None:
     np.testing.assert_allclose((y.sum(-1) - 1).compute(), matvec(2 * A, x + 1).sum(-1) - 1)
     y = kspec.dask.apply(MATVEC, source[0], da.from_array(x[0], chunks=4))
     np.testing.assert_allclose(y.compute(), matvec(2 * A[0], x[0]))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), ()])
+def test_reductions(axis: Any, keepdims: bool) -> None:
+    x, y, b = values(7, 1, 3), values(1, 8, 3, seed=1), values(8, seed=2)
+    expected = gauss(x, y, b, axis, keepdims)
+    r = kspec.dask.apply(
+        *(GAUSS, da.from_array(x, (2, 1, 3)), da.from_array(y, (1, 3, 3)), b),
+        axis=axis,
+        keepdims=keepdims,
+    )
+    assert r.shape == expected.shape
+    np.testing.assert_allclose(r.compute(), expected)
+    with pytest.raises(kspec.ShapeError, match="core_gauss: x has 2 chunks along axis 2"):
+        kspec.dask.apply(GAUSS, da.from_array(x, (7, 1, 2)), y, b, axis=axis)
 
 
 def test_unknown_sizes() -> None:
