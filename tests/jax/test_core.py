@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from tests.core import programs  # noqa: E402
 from tests.core.programs import matrices, values  # noqa: E402
 from tests.projects import ROOT, run_python  # noqa: E402
 
-solve, distance, powers, product, matvec = map(
+solve, distance, gauss, powers, product, matvec = map(
     kspec.jax.function,
     (
         programs.SOLVE,
         programs.DISTANCE,
+        programs.GAUSS,
         programs.POWERS,
         programs.PRODUCT,
         programs.MATVEC,
@@ -174,6 +176,24 @@ def test_gradients_of_sizes_and_extents_that_are_expressions(place: str) -> None
     a, b = values(3), values(4, seed=1)
     found = jax.grad(lambda a, b: (product(a, b) ** 2).sum(), (0, 1))(a, b)
     expected = jax.grad(lambda a, b: (jnp.convolve(a, b) ** 2).sum(), (0, 1))(a, b)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("wide")
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+def test_reductions(place: str, axis: Any) -> None:
+    given = values(3, 1, 2), values(1, 4, 2, seed=1), values(4, seed=2)
+
+    def table(x: Any, y: Any, b: Any) -> Any:
+        return (jnp.exp(-((x - y) ** 2).sum(-1)) * b).sum(axis)
+
+    call = functools.partial(gauss, axis=axis)
+    np.testing.assert_allclose(jax.jit(call)(*given), programs.gauss(*given, axis), rtol=1e-9)
+    batch = jax.vmap(call, (0, None, None))(np.stack([given[0], 2 * given[0]]), *given[1:])
+    np.testing.assert_allclose(batch[1], programs.gauss(2 * given[0], *given[1:], axis), rtol=1e-9)
+    found = jax.grad(lambda *one: (call(*one) ** 2).sum(), (0, 1, 2))(*given)
+    expected = jax.grad(lambda *one: (table(*one) ** 2).sum(), (0, 1, 2))(*given)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 

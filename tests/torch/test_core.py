@@ -15,11 +15,13 @@ from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.operators import operators
 from tests.core.programs import (
     DISTANCE,
+    GAUSS,
     MATVEC,
     POWERS,
     PRODUCT,
     SOLVE,
     distance,
+    gauss,
     matrices,
     matvec,
     powers,
@@ -37,7 +39,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def core() -> Any:
-    for kernel in (SOLVE, DISTANCE, POWERS, PRODUCT, MATVEC):
+    for kernel in (SOLVE, DISTANCE, GAUSS, POWERS, PRODUCT, MATVEC):
         found = kspec.torch.register(kernel, namespace="kspec_core")
     return found
 
@@ -208,6 +210,24 @@ def test_gradients_of_batches(core: Any, place: str) -> None:
     )
     expected = torch.autograd.grad(core.core_solve_by(A[:, None], b).pow(2).sum(), (A, b))
     for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("axis", [None, [0], [1], [0, 1]])
+def test_reductions(core: Any, place: str, axis: Any) -> None:
+    arrays = values(3, 1, 2), values(1, 4, 2, seed=1), values(4, seed=2)
+    given = wanting(*on(place, *arrays))
+    found = core.core_gauss(*given, axis)
+    expected = gauss(*arrays, None if axis is None else tuple(axis))
+    np.testing.assert_allclose(found.detach().cpu(), expected)
+    assert torch.autograd.gradcheck(lambda *one: core.core_gauss(*one, axis), given)
+    torch.library.opcheck(core.core_gauss.default, (*given, axis))
+    compiled = torch.compile(core.core_gauss, fullgraph=True, backend="aot_eager", dynamic=True)
+    several = (
+        torch.autograd.grad(call(*given, axis).pow(2).sum(), given)
+        for call in (compiled, core.core_gauss)
+    )
+    for one, other in zip(*several, strict=True):
         torch.testing.assert_close(one, other)
 
 
