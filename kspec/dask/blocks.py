@@ -232,7 +232,8 @@ def filled(rest: tuple[Any, ...], blocks: tuple[Any, ...] = ()) -> tuple[Any, ..
     """Return the inputs of a call; without blocks, those of a later stage."""
     left = iter(blocks)
     return tuple(
-        _block(next(left, None)) if one is Placeholder.BLOCK else _aligned(one) for one in rest
+        _block(_only(next(left, None))) if one is Placeholder.BLOCK else _aligned(one)
+        for one in rest
     )
 
 
@@ -243,6 +244,13 @@ def _flat(partials: Any) -> Iterator[Partial]:
         return
     for one in partials:
         yield from _flat(one)
+
+
+def _only(block: Any) -> Any:
+    """Return the only block of lists: Dask has one for each core dimension, which has one chunk."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
 
 
 def _block(value: Any) -> Any:

@@ -26,6 +26,7 @@ from kspec.dask.blocks import (
     WindowedTask,
     pass_block,
 )
+from kspec.dask.cores import check_cores
 from kspec.dask.halos import Input, check_known, extend
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
@@ -33,6 +34,7 @@ from kspec.model.infer import Abstract, Inferred, infer
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
+from kspec.model.signature import Param
 from kspec.runtime.arguments.binding import Call, classify
 from kspec.runtime.callcache.launch_plan import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
@@ -54,6 +56,8 @@ class Arguments:
         Those that are divided into blocks.
     rest : tuple
         All others; `Placeholder.BLOCK` where one of the arrays belongs.
+    core : tuple of int
+        How many of the last axes of each array are core dimensions.
     outputs : tuple of arrays
         An array like each output, without elements and without axes.
     reduced : tuple of int
@@ -62,19 +66,28 @@ class Arguments:
 
     arrays: tuple[da.Array, ...]
     rest: tuple[Any, ...]
+    core: tuple[int, ...]
     outputs: tuple[Any, ...] = ()
     reduced: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
-        """Number of axes of the broadcast shape."""
-        return int(max(array.ndim for array in self.arrays))
+        """Number of axes of the broadcast shape, without core dimensions."""
+        pairs = zip(self.arrays, self.core, strict=True)
+        return int(max(array.ndim - core for array, core in pairs))
 
     def indexed(self) -> list[Any]:
-        """Return each array followed by the numbers of its axes, for `dask.array.blockwise`."""
-        ndim = self.ndim
-        pairs = ((one, tuple(range(ndim - one.ndim, ndim))) for one in self.arrays)
-        return [item for pair in pairs for item in pair]
+        """Return each array followed by the numbers of its axes, for `dask.array.blockwise`.
+
+        Those of core dimensions are of no other array, and of no output.
+        """
+        ndim = unused = self.ndim
+        found: list[Any] = []
+        for array, core in zip(self.arrays, self.core, strict=True):
+            loop = range(ndim - (array.ndim - core), ndim)
+            found += [array, (*loop, *range(unused, unused + core))]
+            unused += core
+        return found
 
     def meta(self, number: int, ndim: int) -> Any:
         """Return an output without elements that has so many axes."""
@@ -97,14 +110,16 @@ def map_blocks(
     inputs_of = abstract_inputs(found, call)
     inferred = infer(kernel.declaration, inputs_of, neighbours=neighbours, broadcast=broadcast)
     found = with_outputs(found, call, inferred)
+    cores = [shape[len(inferred.shape) :] for shape in inferred.shapes]
+    # Blocks of several outputs are tuples, which have the axes of the loop.
+    is_alone = len(cores) == 1 and not kernel.return_tuple
     if windows:
         task: Any = WindowedTask(identity_of(kernel), found.rest, neighbours)
         result = _with_halos(kernel, task, found, inputs)
     else:
         task = ElementwiseTask(identity_of(kernel), found.rest, neighbours.sizes, boundary)
-        result = _blockwise(kernel, task, found)
-    always = kernel.return_tuple
-    return outputs_of(kernel, found, result, always)
+        result = _blockwise(kernel, task, found, core=cores[0] if is_alone else ())
+    return outputs_of(kernel, found, result, kernel.return_tuple, cores)
 
 
 def reduce_blocks(
@@ -168,6 +183,7 @@ def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
         )
     arrays: list[da.Array] = []
     rest: list[Any] = []
+    divided: list[Param] = []
     for param, value in zip(declaration.inputs, args, strict=True):
         library = library_of(value)
         if param.raw and isinstance(value, da.Array):
@@ -183,14 +199,17 @@ def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
                 )
             arrays.append(da.asanyarray(value))
             rest.append(Placeholder.BLOCK)
+            divided.append(param)
         else:
             rest.append(value)
     if not any(isinstance(value, da.Array) for value in args):
         raise ArgumentTypeError(f"{name}: no argument is a Dask array; call the kernel itself")
+    check_cores(declaration, zip(divided, arrays, strict=True))
     left = iter(arrays)
     samples = [_sample(next(left)) if one is Placeholder.BLOCK else _of_raw(one) for one in rest]
     call = classify(declaration, samples)
-    return Arguments(tuple(arrays), tuple(rest)), call
+    core = tuple(len(param.core) for param in divided)
+    return Arguments(tuple(arrays), tuple(rest), core), call
 
 
 def abstract_inputs(found: Arguments, call: Call) -> list[Abstract]:
@@ -275,6 +294,7 @@ def _blockwise(
     found: Arguments,
     chunks: Mapping[int, Any] | None = None,
     align: bool = True,
+    core: Shape = (),
 ) -> da.Array:
     """Return the array of blocks that a task makes.
 
@@ -286,15 +306,20 @@ def _blockwise(
         Their extents along the axes where they change.
     align : bool
         Whether the arrays are still to be divided alike.
+    core : tuple of int
+        Extents of axes that results have behind those of the loop.
     """
+    first = found.ndim + sum(found.core)
+    new_axes = dict(enumerate(core, first))
     with named_shapes(kernel, found):
         return da.blockwise(
             task,
-            tuple(range(found.ndim)),
+            (*range(found.ndim), *new_axes),
             *found.indexed(),
+            new_axes=new_axes,
             adjust_chunks=chunks,
             align_arrays=align,
-            meta=found.meta(0, found.ndim),
+            meta=found.meta(0, found.ndim + len(core)),
             token=f"kspec-{kernel.__name__}",
         )
 
@@ -346,16 +371,39 @@ def _outputs_of_all(
     return int(outputs)
 
 
-def outputs_of(kernel: Kernel, found: Arguments, result: da.Array, always: bool = False) -> Any:
-    """Return the outputs of blocks that hold all of them."""
+def outputs_of(
+    kernel: Kernel,
+    found: Arguments,
+    result: da.Array,
+    always: bool = False,
+    core: Sequence[Shape] | None = None,
+) -> Any:
+    """Return the outputs of blocks that hold all of them.
+
+    Parameters
+    ----------
+    kernel, found
+        The call.
+    result : dask array
+        Its blocks, which are tuples of several outputs or of an only one.
+    always : bool
+        Whether it is a tuple for an only one, too.
+    core : sequence of tuple of int, optional
+        Extents of axes that the outputs have, and `result` has not.
+    """
     if len(found.outputs) == 1 and not always:
         return result
-    return tuple(
-        da.map_blocks(
+    axes = tuple(range(result.ndim))
+    selected = []
+    for number, param in enumerate(kernel.declaration.outputs):
+        new_axes = dict(enumerate(core[number] if core else (), result.ndim))
+        one = da.blockwise(
             SelectOutput(number),
-            result,
-            meta=found.meta(number, result.ndim),
+            (*axes, *new_axes),
+            *(result, axes),
+            new_axes=new_axes,
+            meta=found.meta(number, result.ndim + len(new_axes)),
             token=f"kspec-{kernel.__name__}-{param.name}",
         )
-        for number, param in enumerate(kernel.declaration.outputs)
-    )
+        selected.append(one)
+    return tuple(selected)

@@ -137,6 +137,9 @@ def _why_not(spec: ElementwiseSpec) -> str:
         return "its operation returns, or reads the thread's index"
     if declaration.windows:
         return f"its operation reads neighbours of {declaration.windows[0].param}"
+    core = next((param for param in spec.params if param.core), None)
+    if core is not None:
+        return f"its parameter {core} has core dimensions"
     if declaration.sizes:
         return f"it has sizes ({', '.join(declaration.size_names)})"
     if spec.compiler_options:

@@ -70,7 +70,7 @@ class TracedCall:
         """Return the outputs; the arrays are the inputs that are not numbers."""
         params = self._array_params
         aligned = [
-            one if param.raw else _with_axes(one, len(self.evaluation.shape))
+            one if param.raw else _with_axes(one, self._ndim(param))
             for param, one in zip(params, arrays, strict=False)
         ]
         aligned += arrays[len(params) :]
@@ -124,6 +124,10 @@ class TracedCall:
     def _array_params(self) -> list[Param]:
         inputs = enumerate(self.kernel.declaration.inputs)
         return [param for number, param in inputs if number not in self.numbers]
+
+    def _ndim(self, param: Param) -> int:
+        """Return the number of axes of an argument, with all those of the loop."""
+        return len(self.evaluation.shape) + len(param.core)
 
     @property
     def _batching(self) -> str:
@@ -179,10 +183,9 @@ class TracedCall:
 
     def _batch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Shape:
         """Return the axes that arrays of a running call have in front of those of the loop."""
-        ndim = len(self.evaluation.shape)
         return np.broadcast_shapes(
             *(
-                one.shape[: one.ndim - ndim]
+                one.shape[: one.ndim - self._ndim(param)]
                 for param, one in zip(self._array_params, arrays, strict=False)
                 if not param.raw
             )

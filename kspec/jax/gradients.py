@@ -96,6 +96,7 @@ class _Gradient:
             declaration.inputs.names[number]: value for number, value in call.numbers.items()
         }
         self._outputs = declaration.outputs.names
+        self._cores = {param.name: len(param.core) for param in declaration.inputs}
         self.function: Any = jax.custom_vjp(call)
         self.function.defvjp(self.forward, self.backward, symbolic_zeros=True)
 
@@ -132,7 +133,9 @@ class _Gradient:
             found = found if isinstance(found, tuple) else (found,)
             made = dict(zip(self._rule.differentiable, found, strict=True))
             return [
-                _fitted(made[name], shape, dtype) if name in made else None
+                _fitted(made[name], shape, dtype, self._cores.get(name, 0))
+                if name in made
+                else None
                 for name, shape, dtype in zip(
                     self._names, self._call.shapes, self._call.dtypes, strict=True
                 )
@@ -188,9 +191,9 @@ def _filled(gradient: Any) -> Any:
     return gradient
 
 
-def _fitted(gradient: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return a gradient as that of an input which was broadcast."""
-    axes, wanted = summed_axes(gradient.shape, shape)
+def _fitted(gradient: Any, shape: tuple[int, ...], dtype: str, core: int) -> Any:
+    """Return a gradient as that of an input which was broadcast, but for its core dimensions."""
+    axes, wanted = summed_axes(gradient.shape, shape, core)
     summed = gradient.sum(axes) if axes else gradient
     return _conjugate(jax.lax.convert_element_type(summed.reshape(wanted), numpy_dtype(dtype)))
 

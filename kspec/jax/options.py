@@ -42,7 +42,7 @@ def option_names(declaration: GeneratedDeclaration, form: str = REDUCE) -> tuple
             "dtype",
         )
     taken = (*names, TRUTHS)
-    for name in declaration.size_names:
+    for name in declaration.call_options:
         if name in taken:
             raise ArgumentTypeError(
                 f"{declaration.name}: size {name} has the name of a keyword argument in JAX; "

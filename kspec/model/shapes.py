@@ -59,7 +59,9 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
-def summed_axes(shape: Sequence[int], wanted: Sequence[int]) -> tuple[tuple[int, ...], Shape]:
+def summed_axes(
+    shape: Sequence[int], wanted: Sequence[int], core: int = 0
+) -> tuple[tuple[int, ...], Shape]:
     """Return the sum that undoes broadcasting: of a gradient, for the input that was broadcast.
 
     Parameters
@@ -68,6 +70,8 @@ def summed_axes(shape: Sequence[int], wanted: Sequence[int]) -> tuple[tuple[int,
         Of the gradient.
     wanted : sequence of int
         Of the input.
+    core : int, default 0
+        How many of the last axes are core dimensions, which do not broadcast.
 
     Returns
     -------
@@ -78,7 +82,9 @@ def summed_axes(shape: Sequence[int], wanted: Sequence[int]) -> tuple[tuple[int,
     """
     more = len(shape) - len(wanted)
     axes = tuple(
-        k for k, extent in enumerate(shape) if k < more or (wanted[k - more] == 1 and extent != 1)
+        k
+        for k, extent in enumerate(shape[: len(shape) - core])
+        if k < more or (wanted[k - more] == 1 and extent != 1)
     )
     return axes, tuple(wanted)
 

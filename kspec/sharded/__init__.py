@@ -44,7 +44,14 @@ from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.conversions import asarray, asnumpy
 from kspec.runtime.memory.device_array import DeviceArray
-from kspec.sharded.calls import calls_of, library_of_call, ndim_of, on_each, transposed
+from kspec.sharded.calls import (
+    calls_of,
+    check_cores,
+    library_of_call,
+    loop_ndim,
+    on_each,
+    transposed,
+)
 from kspec.sharded.forms import apply_form
 
 __all__ = ["apply", "scatter"]
@@ -70,8 +77,8 @@ def apply(
         The inputs. Lists are as long as each other, and shards of the same number live on the same
         device. An array that all shards are combined with is a list of its copies.
     along : int, default 0
-        For reductions and windows: the axis that the arrays are divided along, of their broadcast
-        shape.
+        For reductions, windows and core dimensions: the axis that the arrays are divided along, of
+        their broadcast shape without core dimensions.
     axis, keepdims
         Of a reduction, as in a call.
     boundary, **options
@@ -102,6 +109,7 @@ def apply(
         given = given_options(axis=axis, keepdims=keepdims, boundary=boundary, **options)
         return apply_form(called, form, args, along, given)
     calls = calls_of(called, args)
+    check_cores(called.declaration, calls, along)
     if isinstance(called, ReductionCallable):
         bind_neighbours(called.declaration, boundary, options)  # refuses them
         return _reduce(called, calls, along, axis, keepdims)
@@ -155,7 +163,7 @@ def _on_windows(
 ) -> list[Any]:
     """Return the result of each shard, whose windows reach into the shards beside it."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
-    ndim = max(ndim_of(one) for one in calls[0])
+    ndim = loop_ndim(kernel.declaration, calls[0])
     (divided,) = normalize_axes(along, ndim)
     extended = extend_shards(kernel, neighbours.windows, calls, divided - ndim)
 
@@ -172,7 +180,7 @@ def _reduce(
     axis: int | Sequence[int] | None,
     keepdims: bool,
 ) -> Any:
-    ndim = max(ndim_of(one) for one in calls[0])
+    ndim = loop_ndim(kernel.declaration, calls[0])
     reduced = normalize_axes(axis, ndim)
     (divided,) = normalize_axes(along, ndim)
     kept = reduced if keepdims else ()

@@ -7,6 +7,7 @@ from typing import Any
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.kernels.identity import Kernel
 from kspec.runtime.libraries.lookup import Library, library_of
 
@@ -52,6 +53,54 @@ def calls_of(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
     ]
 
 
+def loop_ndim(declaration: GeneratedDeclaration, args: Sequence[Any]) -> int:
+    """Return the number of axes that the arguments of a call broadcast to."""
+    return max(
+        (
+            ndim_of(value) - len(param.core)
+            for param, value in zip(declaration.inputs, args, strict=True)
+            if not param.raw
+        ),
+        default=0,
+    )
+
+
+def check_cores(
+    declaration: GeneratedDeclaration, calls: Sequence[tuple[Any, ...]], along: int
+) -> None:
+    """Raise `ShapeError` unless shards are divided along an axis of the loop.
+
+    Parameters
+    ----------
+    declaration : ElementwiseDeclaration or ReductionDeclaration
+        The kernel.
+    calls : sequence of tuple
+        The arguments of each shard.
+    along : int
+        The divided axis.
+    """
+    if not declaration.has_core:
+        return
+    name, params = declaration.name, declaration.inputs.params
+    ndim = loop_ndim(declaration, calls[0])
+    if not -ndim <= along < ndim:
+        raise ShapeError(
+            f"{name}: shards are divided along axis {along}, and the loop over items has "
+            f"{counted(ndim, 'dimension')}; core dimensions cannot be divided"
+        )
+    for place, param in enumerate(params):
+        if not param.core:
+            continue
+        shapes = [_shape_of(args[place]) for args in calls]
+        whole = [shape[len(shape) - len(param.core) :] for shape in shapes]
+        other = next((number for number, one in enumerate(whole) if one != whole[0]), 0)
+        if other:
+            raise ShapeError(
+                f"{name}: {param.name} has core dimensions {whole[0]} in shard 0, and "
+                f"{whole[other]} in shard {other}; divide the array along an axis of the loop"
+            )
+
+
 def on_each(
     call: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
@@ -78,11 +127,15 @@ def library_of_call(args: Sequence[Any]) -> Library | None:
 
 def ndim_of(value: Any) -> int:
     """Return the number of axes of an argument; arrays known only by a protocol have no `ndim`."""
+    return len(_shape_of(value))
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
     library = library_of(value)
     if library is None:
-        return 0
+        return ()
     shape = getattr(value, "shape", None)
-    return len(library.view(value).shape if shape is None else shape)
+    return tuple(library.view(value).shape if shape is None else shape)
 
 
 def transposed(results: list[Any]) -> Any:

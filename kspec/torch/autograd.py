@@ -77,7 +77,8 @@ class Gradients:
             types = abstract(self._declaration.inputs, arrays)
             ctx.shape = loop_shape(self._declaration, types, broadcast=broadcast)
         else:
-            ctx.shape = tuple(outputs[0].shape)
+            first = self._declaration.outputs.params[0]
+            ctx.shape = tuple(outputs[0].shape[: outputs[0].ndim - len(first.core)])
         ctx.shapes = {name: one.shape for name, one in arrays.items()}
         ctx.form = {
             name: None if name in self._operator.indices else given[name]
@@ -100,8 +101,14 @@ class Gradients:
         names = [argument.name for argument in self._operator.arguments]
         # That of a windowed input has its shape, but for batch axes, not the shape of the outputs.
         adjoint = getattr(self._backward.kernel.declaration, "adjoint", None) is not None
+        cores = {param.name: len(param.core) for param in self._declaration.inputs}
         return tuple(
-            _summed(found[name], found[name].shape if adjoint else ctx.shape, ctx.shapes[name])
+            _summed(
+                found[name],
+                found[name].shape if adjoint else ctx.shape,
+                ctx.shapes[name],
+                cores[name],
+            )
             if name in found and wanted
             else None
             for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
@@ -132,17 +139,24 @@ class Gradients:
             front = param.name.removeprefix(PREFIX)
             # A kernel may add to the elements of a raw one, and leave some of them as they are.
             make = torch.zeros if param.raw else torch.empty
-            shape = ctx.shapes[front] if param.raw else ctx.shape
+            own = ctx.shapes.get(front, ())  # none of a number
+            shape = own if param.raw else (*ctx.shape, *own[len(own) - len(param.core) :])
             dtype = dtype_named(param_dtype(param, binding))
             made.append(make(shape, dtype=dtype, device=device))
         self._call(*arguments, *made, **options)
         return made
 
 
-def _summed(gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any]) -> torch.Tensor:
-    """Return the gradient of an input from that of all inputs broadcast."""
+def _summed(
+    gradient: torch.Tensor, shape: Sequence[Any], wanted: Sequence[Any], core: int
+) -> torch.Tensor:
+    """Return the gradient of an input from that of all inputs broadcast to the shape of the loop.
+
+    `core`: number of its core dimensions.
+    """
     if tuple(gradient.shape) == tuple(wanted):
         return gradient
-    axes, extents = summed_axes(shape, wanted)
-    whole = gradient.expand(tuple(shape))
+    whole_shape = (*shape, *gradient.shape[gradient.ndim - core :])
+    axes, extents = summed_axes(whole_shape, wanted, core)
+    whole = gradient.expand(whole_shape)
     return (whole.sum(axes) if axes else whole).reshape(extents)

@@ -27,6 +27,7 @@ from kspec.runtime.package import modules_of
 from kspec.runtime.raw.kernel import RawKernel
 from kspec.torch.autocast import make_autocast
 from kspec.torch.autograd import Gradients
+from kspec.torch.batching import make_batching
 from kspec.torch.derivatives import make_derivatives
 from kspec.torch.execution import make_implementation
 from kspec.torch.fake import make_fake
@@ -235,6 +236,9 @@ def _implement(
     for key in _REFUSED:
         library.impl(one.name, run, key)
     torch.library.register_fake(name, make_fake(one), lib=library)
+    batching = make_batching(one, _overload(namespace, one))
+    if batching is not None:
+        torch.library.register_vmap(name, batching, lib=library)
     gradients = None
     if found is not None:
         backward, made = found

@@ -116,6 +116,16 @@ REFUSED = [
         1,
         r"it has sizes \(N\)",
     ),
+    (
+        ElementwiseKernel("T x[n]", "T y", "y = x(0)", "l"),
+        1,
+        r"its parameter T x\[n\] has core dimensions",
+    ),
+    (
+        ElementwiseKernel("T x", "T y[2]", "y(0) = y(1) = x", "m"),
+        1,
+        r"its parameter T y\[2\] has core dimensions",
+    ),
     (ADD, 3, "takes 2 inputs .*not 3; assign what it returns"),
 ]
 

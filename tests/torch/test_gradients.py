@@ -231,6 +231,9 @@ def test_transforms_of_torch_func_are_refused(ops: Any, place: str) -> None:
 def test_vmap(ops: Any, place: str) -> None:
     x = torch.rand(3, 4, device=place)
     assert torch.equal(torch.vmap(bias_of(ops))(x), bias_of(ops)(x))
+    found = torch.vmap(lambda x, y: ops.squared_diff(x, y), (1, 0))(x, x[0])
+    assert torch.equal(found, ops.squared_diff(x.T, x[0][:, None]))
+    assert torch.equal(torch.vmap(ops.l2norm)(x), ops.l2norm(x, axis=1))  # one after the other
     with pytest.raises(RuntimeError, match="Batching rule not implemented"):
         torch.vmap(lambda x: ops.axpy(2.0, x, torch.zeros_like(x)))(x)
 

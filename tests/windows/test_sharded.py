@@ -71,6 +71,20 @@ def test_sizes(shards: Shards) -> None:
         np.testing.assert_array_equal(whole(shards, got), u ** sizes.get("N", 3))
 
 
+def test_raw_arrays_have_other_axes(shards: Shards) -> None:
+    """The divided axis is one of the windowed array, whose axes are fewer."""
+    kernel = kspec.ElementwiseKernel(
+        "T u, raw T w",
+        "T v",
+        "v = w[0] * u(-1) + w[1] * u + w[2] * u(1)",
+        "sharded_raw",
+        windows={"u": {"reach": [1], "boundary": "nearest"}},
+    )
+    u, w = integers(20), integers(1, 3, seed=1)
+    got = sharded.apply(kernel, shards.scatter(u), [shards.array(w, k) for k in shards.ordinals])
+    np.testing.assert_array_equal(whole(shards, got), kernel(u, w))
+
+
 def test_samples(shards: Shards) -> None:
     kernel = kspec.ElementwiseKernel(
         "T u, T d, raw T x",

@@ -252,7 +252,7 @@ class _Plan:
     finish : Plan
         The last launch.
     partials : sequence of Partial
-        Memory that the launches write and read.
+        Memory that the launches write and read; the last is the one that is finished.
     """
 
     def __init__(
@@ -270,6 +270,9 @@ class _Plan:
         self._partials = partials  # kept alive: launches know addresses
         declaration = split.kernel.declaration
         self._scalars = [one.name in declaration.scalars for one in declaration.inputs]
+        # Accumulators are in the place of inputs with core dimensions, which are not read.
+        address = _address(partials[-1].array)
+        self._places = [address if one.core else None for one in declaration.inputs]
 
     def prepare(
         self, calls: Sequence[Args], addresses: Sequence[Sequence[int | None]]
@@ -293,7 +296,7 @@ class _Plan:
             written = [_address(one) for one in outputs]
             if any(one % ALIGNMENT for one in written):
                 return None
-            values.append((*_values(self._finish, rest, [None] * len(rest)), *written))
+            values.append((*_values(self._finish, rest, self._places), *written))
         except Exception:  # a scalar that does not fit: the checks say it better
             return None
         return _Ready(values, outputs)

@@ -17,9 +17,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from kspec.cpp.fragments import identifiers
+from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.backward import COUNT, PREFIX
-from kspec.model.declaration import Declaration, RawDeclaration
+from kspec.model.declaration import Declaration, GeneratedDeclaration, RawDeclaration
+from kspec.model.dimensions import core_names
 from kspec.model.shapes import kept_shape, reduced_count
 from kspec.model.signature import Param, Signature
 from kspec.spec.base import Example
@@ -136,6 +138,35 @@ def kernel_faults(spec: Spec, other: Declaration) -> Iterator[Fault]:
         if param.name in wanted and param.is_placeholder and param.type not in decided:
             message = f"no input of {name!r} decides the type {param.type} of {param.name}"
             yield Fault(where, f"{message}; let it take {param.name.removeprefix(PREFIX)}")
+    yield from _core_faults(spec, other)
+
+
+def _core_faults(spec: Spec, other: GeneratedDeclaration) -> Iterator[Fault]:
+    """Check that what a kernel and that of its gradients share has the same core dimensions."""
+    declaration = spec.declaration()
+    if isinstance(declaration, RawDeclaration):
+        return
+    front = {param.name: param for param in declaration.params}
+    for param in other.params:
+        name = param.name if param.name in front else param.name.removeprefix(PREFIX)
+        own = front.get(name)
+        if own is None or param.raw or own.raw:
+            continue
+        if len(param.core) != len(own.core):
+            message = (
+                f"parameter {param} of {other.name!r} has "
+                f"{counted(len(param.core), 'core dimension')}, and {own} of {spec.name!r} has "
+                f"{len(own.core)}; declare as many"
+            )
+            yield Fault(("backward",), message)
+    given = set(other.call_options).difference(declaration.call_options)
+    for param in other.outputs:
+        for size in core_names([param]):
+            if size in given:
+                message = f"no input of {other.name!r} decides the size {size} of {param}"
+                yield Fault(
+                    ("backward",), f"{message}; let it take {param.name.removeprefix(PREFIX)}"
+                )
 
 
 def _parameters(

@@ -76,6 +76,14 @@ def backward_fits(
         return
     if not backward:
         yield Fault(("backward",), "must not be empty; write an expression for an input")
+    core = next((param for param in (*spec.inputs, *spec.outputs) if param.core), None)
+    if core is not None:
+        message = (
+            f"an expression sees one element, and {core} has core dimensions; declare a kernel for "
+            "the gradients, and name it: backward = 'name' (in Python, pass the kernel)"
+        )
+        yield Fault(("backward",), message)
+        return
     yield from gradients_exist(spec.inputs, backward)
     yield from _differentiable(spec, backward, scalars)
     adjoints = adjoints_of(backward)
