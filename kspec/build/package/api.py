@@ -409,7 +409,7 @@ class _Result:
         if spec.boundaries:
             listed = ", ".join(f'"{one}"' for one in spec.boundaries)
             sized["boundary"] = f"boundary: Literal[{listed}] | None = None"
-        for word, (name, known) in zip(_size_names(spec), spec.sizes.items(), strict=True):
+        for word, (name, known) in zip(_size_names(spec), spec.given_sizes.items(), strict=True):
             sized[name] = f"{word}: int" + (f" = {known[0]}" if len(known) == 1 else "")
         required = docs.outputs_required(spec)
         return cls(outputs, required, spec.no_return, spec.return_tuple, sized)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.build.package.form_texts import FORM_SUMMARIES, form_parameters
+from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
 from kspec.model.forms.kinds import REDUCE
@@ -115,7 +116,10 @@ def _elementwise(
     lines += [*_stream(), ""]
     returned = () if spec.no_return else spec.outputs.params
     lines += _returns(returned, outputs, spec.return_tuple)
-    lines += _generated_raises(spec, "Shapes do not broadcast, or the loop size is not known.")
+    wrong = "Shapes do not broadcast, or the loop size is not known."
+    if spec.has_core:
+        wrong = "Shapes do not broadcast, or core dimensions do not match."
+    lines += _generated_raises(spec, wrong)
     arrow = f"{spec.inputs} -> {spec.outputs}".strip()
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
 
@@ -137,7 +141,7 @@ def _windowed(spec: ElementwiseSpec, sizes: Sequence[str]) -> Lines:
         )
         names = " and ".join(outside)
         lines += _indented(f"What lies outside of {names}; {usual} by default.")
-    for word, known in zip(sizes, spec.sizes.values(), strict=True):
+    for word, known in zip(sizes, spec.given_sizes.values(), strict=True):
         lines.append(f"{word} : int" + (f", default {known[0]}" if len(known) == 1 else ""))
         listed = (
             f"precompiled for {', '.join(map(str, known))}" if known else "compiled on first use"
@@ -288,7 +292,7 @@ def operator_doc(
     elif isinstance(spec, ReductionSpec):
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
-        lines += _windowed(spec, list(spec.sizes))
+        lines += _windowed(spec, spec.size_names)
     if "grid" in names:
         lines.append("grid, block : sequence of int")
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
@@ -330,7 +334,17 @@ def _first_line(doc: str) -> str:
 
 
 def _array(param: Param) -> str:
-    return f"array of {param.type}"
+    """Return the type of an array in words, with its axes where they are declared.
+
+    >>> _array(Param("T", "A", core=("n", "n"))), _array(Param("T", "w", raw=True, ndim=2))
+    ('array of T, shape (..., n, n)', 'array of T with 2 dimensions')
+    """
+    text = f"array of {param.type}"
+    if param.core:
+        return f"{text}, shape (..., {', '.join(param.core)})"
+    if param.ndim is not None:
+        return f"{text} with {counted(param.ndim, 'dimension')}"
+    return text
 
 
 def _scalar(param: Param) -> str:
@@ -389,8 +403,9 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
     lines += ["ArgumentTypeError", "    An argument has the wrong dtype or lives on another"]
     lines[-1] += " device; also a `TypeError`."
     lines += ["ShapeError", *_indented(f"{shapes[:-1]}; also a `ValueError`.")]
-    what = "dtypes or sizes" if spec.size_names else "dtypes"
-    if spec.placeholders or spec.size_names:
+    sizes = isinstance(spec, ElementwiseSpec) and bool(spec.all_sizes)
+    what = "dtypes or sizes" if sizes else "dtypes"
+    if spec.placeholders or sizes:
         lines.append("SpecializationNotBuilt")
         lines += _indented(f"These {what} are not precompiled and ``KSPEC_JIT=never``.")
     return lines if isinstance(spec, ReductionSpec) else [*lines, ""]
@@ -410,7 +425,7 @@ def _notes(spec: ElementwiseSpec | ReductionSpec, what: str, place: SpecLocation
 def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lines:
     """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
-    sizes = spec.sizes if isinstance(spec, ElementwiseSpec) else {}
+    sizes = spec.all_sizes if isinstance(spec, ElementwiseSpec) else {}
     known = "".join(f", {name} = {' or '.join(map(str, one))}" for name, one in sizes.items())
     lazy = not all(sizes.values())
     if not letters:
