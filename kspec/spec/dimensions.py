@@ -104,6 +104,41 @@ def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Faul
                 break
 
 
+def example_faults(
+    params: Signature, shapes: Mapping[str, Sequence[int]], given: Mapping[str, int]
+) -> Iterator[Fault]:
+    """Check that the shapes of an example have the core dimensions of the parameters.
+
+    Parameters
+    ----------
+    params : Signature
+        Inputs, then outputs.
+    shapes : mapping of str to sequence of int
+        Of the example.
+    given : mapping of str to int
+        Sizes that its call says by name.
+    """
+    sizes = dict(given)
+    for param in params:
+        shape, count = shapes.get(param.name), len(param.core)
+        if shape is None or not count:
+            continue
+        where = ("example", "shapes", param.name)
+        if len(shape) < count:
+            needs = f"{param} needs at least {counted(count, 'dimension')}"
+            yield Fault(where, f"{needs}, not {len(shape)}")
+            continue
+        for axis, (text, extent) in enumerate(zip(param.core, shape[-count:], strict=True)):
+            one = dimension(text)
+            if one.is_name:
+                sizes.setdefault(text, extent)
+            if sizes.keys() >= set(one.names) and extent != one.value(sizes):
+                wanted = one.value(sizes)
+                equal = text if text.isdecimal() else f"{text} = {wanted}"
+                message = f"core dimension {axis} of {param} has {extent} elements, not {equal}"
+                yield Fault(where, message)
+
+
 def _bracket_faults(param: Param, operation: str) -> Iterator[Fault]:
     tokens = code_of(operation)
     for place, token in enumerate(tokens[:-1]):

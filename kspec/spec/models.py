@@ -43,7 +43,7 @@ from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
-from kspec.spec.dimensions import dimension_faults, index_faults
+from kspec.spec.dimensions import dimension_faults, example_faults, index_faults
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
@@ -423,6 +423,12 @@ class ElementwiseSpec(_GeneratedSpec):
                 if getattr(self, field):
                     message = "kernels with core dimensions have no windows or samples"
                     yield Fault((field,), message, at_key=True)
+            if isinstance(self.backward, Mapping):
+                message = "gradients of a kernel with core dimensions need a kernel of their own"
+                message += f'; declare one, and name it: backward = "{self.name}_backward"'
+                yield Fault(("backward",), message, at_key=True)
+            if self.example:
+                yield from example_faults(self.params, self.example.shapes, self.example.sizes)
         if self.windows or self.has_core:
             kind = "windows" if self.windows else "core dimensions"
             yield from self._faults_of_threads(f"kernels with {kind}")
