@@ -1,7 +1,7 @@
 """A scanned surface: points turned by quaternions, and a plane fitted to the points of each cell.
 
-``python examples/scanned_surface.py`` runs on every device present. Each row of cells was scanned from
-another direction. ``docs/gallery.py`` draws the planes as a relief.
+``python examples/scanned_surface.py`` runs on every device present. Each row of cells was scanned
+from another direction. ``docs/gallery.py`` draws the planes as a relief.
 """
 
 import numpy as np

@@ -16,6 +16,7 @@ import pytest
 import kspec
 from kspec.build.load import import_package
 from kspec.build.package.catalogue import make_page
+from kspec.build.package.docs import SpecLocation, operator_doc
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.properties import examples, runner
 from kspec.build.properties.gradients import gradient_problem
@@ -24,6 +25,7 @@ from kspec.build.tools.show import show_kernel
 from kspec.errors import SpecError
 from kspec.model import manifest
 from kspec.model.declaration import ElementwiseDeclaration
+from kspec.model.operators import operators
 from kspec.model.stages import Specialization
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.modules.advice import missing_lines
@@ -140,6 +142,12 @@ class TestFunctions:
         assert "array of T, shape (..., n + m - 1)" in convolved
         assert "These dtypes or sizes are not precompiled" in convolved
         assert "Nothing is precompiled: every size compiles on first use." in convolved
+
+    def test_operators_have_shapes_too(self, project: Path) -> None:
+        (times, *_) = plan_project(project).specs
+        (one,) = operators(times.declaration())[:1]
+        lines = operator_doc(times, one, (), SpecLocation("specs/items.toml", 3))
+        assert "A : tensor of T, shape (..., n, m)" in lines
 
     def test_calls(self, package: Any) -> None:
         random = np.random.default_rng(0)

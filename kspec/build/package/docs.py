@@ -279,8 +279,11 @@ def operator_doc(
         param = types.get(argument.name)
         if param is None or argument.keyword:
             continue
-        row = dtypes.from_ctype(param.type) if isinstance(param, CParam) else None
-        kind = f"of {row.name if row else param.type}"
+        if isinstance(param, CParam):
+            row = dtypes.from_ctype(param.type)
+            kind = f"of {row.name if row else param.type}"
+        else:
+            kind = _array(param).removeprefix("array ")
         what = f"tensor {kind}" if argument.is_array else f"number {kind}"
         also = " or number" if argument.is_array and argument.name in either else ""
         lines.append(f"{argument.name} : {what}{also}")
