@@ -203,9 +203,13 @@ def core_shape(where: str, param: Param, sizes: Mapping[str, Any]) -> tuple[Any,
     Raises
     ------
     ShapeError
-        If one of them is negative.
+        If one of them is negative, or divides by zero.
     """
-    shape = tuple(dimension(one).value(sizes) for one in param.core)
+    try:
+        shape = tuple(dimension(one).value(sizes) for one in param.core)
+    except ZeroDivisionError:
+        listed = ", ".join(f"{name} = {sizes[name]}" for name in core_names([param]))
+        raise ShapeError(f"{where}: {param} divides by zero for {listed}") from None
     for text, extent in zip(param.core, shape, strict=True):
         if isinstance(extent, int) and extent < 0:
             listed = ", ".join(f"{name} = {sizes[name]}" for name in dimension(text).names)

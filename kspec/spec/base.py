@@ -113,6 +113,11 @@ class BaseSpec(SpecModel):
         return ()
 
     @property
+    def decided_sizes(self) -> tuple[str, ...]:
+        """Integer placeholders that the shapes of inputs decide."""
+        return ()
+
+    @property
     def boundaries(self) -> tuple[str, ...]:
         """Boundaries of windows that calls may choose."""
         return ()
@@ -132,7 +137,11 @@ class BaseSpec(SpecModel):
             yield from rules.is_python_expression(self.reference, "reference")
         if self.example and accepted(info, "example", "windows", "sizes"):
             yield from rules.example_choices_fit(
-                self.size_names, self.boundaries, self.example.sizes, self.example.boundary
+                self.size_names,
+                self.boundaries,
+                self.example.sizes,
+                self.example.boundary,
+                self.decided_sizes,
             )
 
     def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:

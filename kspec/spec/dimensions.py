@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kspec.cpp.brackets import group_end
@@ -21,6 +22,7 @@ from kspec.spec.faults import Fault
 from kspec.spec.neighbours.windows import choices, constant, reads_of
 
 Sizes = Mapping[str, Sequence[int]]
+_UNDEFINED = -math.inf  # extent of a dimension that divides by zero
 
 
 def dimension_faults(
@@ -56,6 +58,7 @@ def dimension_faults(
                 elif name not in decided and name not in sizes:
                     message = f"{name!r} is not a size: no input has it as a core dimension"
                     yield Fault((field,), f"{message}, and `sizes` does not list it", word=name)
+    yield from _extent_faults(outputs, sizes)
 
 
 def _undecided(param: Param) -> Iterator[Fault]:
@@ -66,6 +69,30 @@ def _undecided(param: Param) -> Iterator[Fault]:
                 "input is a name or a number"
             )
             yield Fault(("inputs",), message, word=dimension(text).names[0])
+
+
+def _extent_faults(outputs: Signature, sizes: Sizes) -> Iterator[Fault]:
+    """Check that outputs have extents for all sizes that the spec lists."""
+    for param in outputs:
+        for text in param.core:
+            one = dimension(text)
+            for row in choices(sizes):
+                if not row.keys() >= set(one.names) or (extent := _extent(text, row)) >= 0:
+                    continue
+                listed = ", ".join(f"{name} = {row[name]}" for name in one.names)
+                message = f"core dimension {text!r} of {param.name} has {extent} elements"
+                if extent == _UNDEFINED:
+                    message = f"core dimension {text!r} of {param.name} divides by zero"
+                message += f" for {listed}, which `sizes` lists"
+                yield Fault(("outputs",), message, word=param.name)
+                break
+
+
+def _extent(text: str, row: Mapping[str, int]) -> float:
+    try:
+        return int(dimension(text).value(row))
+    except ZeroDivisionError:
+        return _UNDEFINED
 
 
 def index_faults(params: Signature, sizes: Sizes, operation: str) -> Iterator[Fault]:
@@ -90,15 +117,15 @@ def _element_faults(param: Param, sizes: Sizes, operation: str) -> Iterator[Faul
                 value, one = constant(index, row), dimension(text)
                 if value is None or not row.keys() >= set(one.names):
                     continue
-                extent = one.value(row)
-                if 0 <= value < extent:
+                extent = _extent(text, row)
+                if extent < 0 or 0 <= value < extent:  # `dimension_faults` has the former
                     continue
                 listed = ", ".join(
                     f"{key} = {row[key]}" for key in row if key in index or key in one.names
                 )
                 message = (
                     f"index {value} of {name} is outside of its core dimension {axis}, which has "
-                    f"{counted(extent, 'element')}{' for ' if listed else ''}{listed}"
+                    f"{counted(int(extent), 'element')}{' for ' if listed else ''}{listed}"
                 )
                 yield Fault(where, message, start, len(index))
                 break
@@ -132,8 +159,8 @@ def example_faults(
             one = dimension(text)
             if one.is_name:
                 sizes.setdefault(text, extent)
-            if sizes.keys() >= set(one.names) and extent != one.value(sizes):
-                wanted = one.value(sizes)
+            known = sizes.keys() >= set(one.names)
+            if known and extent != (wanted := _extent(text, sizes)):
                 equal = text if text.isdecimal() else f"{text} = {wanted}"
                 message = f"core dimension {axis} of {param} has {extent} elements, not {equal}"
                 yield Fault(where, message)

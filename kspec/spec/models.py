@@ -311,8 +311,13 @@ class ElementwiseSpec(_GeneratedSpec):
     @property
     def given_sizes(self) -> Mapping[str, tuple[int, ...]]:
         """Those that calls give by name, because no input decides them."""
-        decided = core_names(self.inputs)
+        decided = self.decided_sizes
         return {name: known for name, known in self.sizes.items() if name not in decided}
+
+    @property
+    def decided_sizes(self) -> tuple[str, ...]:
+        """Integer placeholders that the shapes of inputs decide: their core dimensions."""
+        return core_names(self.inputs)
 
     @property
     def size_names(self) -> tuple[str, ...]:

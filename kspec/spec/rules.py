@@ -448,11 +448,17 @@ def example_choices_fit(
     boundaries: Sequence[str],
     given: Mapping[str, int],
     boundary: str | None,
+    decided: Sequence[str] = (),
 ) -> Iterator[Fault]:
     """Check the integer placeholders and the boundary of an example."""
     for name, value in given.items():
         where = ("example", "sizes", name)
-        if name not in sizes:
+        if name in decided:
+            message = (
+                f"{name!r} is a core dimension of inputs, whose shapes decide it; leave it out"
+            )
+            yield Fault(where, message, at_key=True)
+        elif name not in sizes:
             have = ", ".join(sizes) or "none"
             message = f"{name!r} is not a size of this kernel (it has: {have})"
             yield Fault(where, message, at_key=True)
