@@ -148,6 +148,25 @@ def draw_smooth(plt: Any) -> Any:
     return figure
 
 
+def draw_surface(plt: Any) -> Any:
+    """Draw the relief of a surface, by the planes that an example fits to scanned points."""
+    there = example("scanned_surface")
+    seen, turns = there["scan"]()
+    plane = there["planes"](seen, turns)
+    slopes = plane[..., :2] * there["CELLS"]  # of the height along x and y
+    towards = np.array([-1.0, 1.0, 2.0]) / np.sqrt(6)  # the light
+    normals = np.concatenate([-slopes, np.ones_like(slopes[..., :1])], axis=-1)
+    shade = normals @ towards / np.linalg.norm(normals, axis=-1)
+    figure, axes = plt.subplots(1, 2, figsize=(6, 3))
+    for axis, image, colours in zip(
+        axes, (seen[..., 0, 2], shade), ("viridis", "gray"), strict=True
+    ):
+        axis.imshow(image, cmap=colours, origin="lower")
+        axis.set_axis_off()
+    figure.subplots_adjust(0, 0, 1, 1, 0.03)
+    return figure
+
+
 def draw_softmax(plt: Any) -> Any:
     """Draw rows of the fused function of an example, at several scales."""
     softmax = example("fused_softmax")["softmax"]
@@ -172,6 +191,7 @@ PICTURES = {
     "rotation.png": draw_rotation,
     "smooth.svg": draw_smooth,
     "softmax.svg": draw_softmax,
+    "surface.png": draw_surface,
 }
 
 

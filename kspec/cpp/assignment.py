@@ -25,6 +25,7 @@ _NO_MACROS = Expansion()
 # Words that leave a statement's place, so that what follows may not run.
 _LEAVING = frozenset({"return", "continue", "break", "goto"})
 _LOOPS = frozenset({"for", "while", "switch"})
+_UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b[^\n]*")
 _MEMBER = frozenset({".", "->"})
 _PRAGMA = re.compile(r"\s*(?:#|%:)\s*pragma\b")
 # What a statement follows; behind another sign, an assignment is a value too.
@@ -58,12 +59,12 @@ def assigns_first(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -
 def only_assigns(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
     """Return whether statements have elements ``name(...)`` on the left of ``=`` and nowhere else.
 
-    True only where that is plain to see, as for `assigns_first`.
+    True only where that is plain to see, as for `assigns_first`.  ``#pragma unroll`` does no harm.
 
     >>> only_assigns("x", "x(0) = 1; x(1) = 2;"), only_assigns("x", "x(0) += 1;")
     (True, False)
     """
-    tokens = [*tokens_of(fragment)]
+    tokens = [one for one in tokens_of(fragment) if not _UNROLL.fullmatch(one.text)]
     hidden = expansion.hidden(one.text for one in tokens if one.kind == "word")
     if hidden is None or name in hidden:
         return False

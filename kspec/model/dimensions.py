@@ -32,7 +32,7 @@ _OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.
 
 
 class DimensionError(ValueError):
-    """A text is no dimension; the message says why."""
+    """A text is not a dimension; the message says why."""
 
 
 @dataclass(frozen=True)

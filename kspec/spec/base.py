@@ -64,6 +64,10 @@ class Example(SpecModel):
     name_expression: str = Field("", description="Name expression to call; absent: the first.")
     low: float = Field(-1.0, description="Least random value.")
     high: float = Field(1.0, description="Bound of the random values.")
+    values: dict[str, str] = Field(
+        {},
+        description="NumPy expression of a random array that is the argument of its name instead.",
+    )
     tolerance: ToleranceField = Field(
         None,
         description="Relative tolerance against the reference, or a table by dtype; absent: usual.",
@@ -109,6 +113,11 @@ class BaseSpec(SpecModel):
         return ()
 
     @property
+    def decided_sizes(self) -> tuple[str, ...]:
+        """Integer placeholders that the shapes of inputs decide."""
+        return ()
+
+    @property
     def boundaries(self) -> tuple[str, ...]:
         """Boundaries of windows that calls may choose."""
         return ()
@@ -124,16 +133,27 @@ class BaseSpec(SpecModel):
         yield from rules.printable(self.doc, "doc")
         for index, option in enumerate(self.options):
             yield from rules.one_line(option, "options", index)
-        yield from rules.reference_is_expression(self.reference)
+        if self.reference is not None:
+            yield from rules.is_python_expression(self.reference, "reference")
         if self.example and accepted(info, "example", "windows", "sizes"):
             yield from rules.example_choices_fit(
-                self.size_names, self.boundaries, self.example.sizes, self.example.boundary
+                self.size_names,
+                self.boundaries,
+                self.example.sizes,
+                self.example.boundary,
+                self.decided_sizes,
             )
 
     def _example_faults(self, arrays: Iterable[str], scalars: Iterable[str]) -> Iterator[Fault]:
         if self.example:
-            given = {"shapes": tuple(self.example.shapes), "scalars": tuple(self.example.scalars)}
+            given = {
+                "shapes": tuple(self.example.shapes),
+                "scalars": tuple(self.example.scalars),
+                "values": tuple(self.example.values),
+            }
             yield from rules.example_fits(arrays, scalars, given)
+            for name, text in self.example.values.items():
+                yield from rules.is_python_expression(text, "example", "values", name)
             yield from rules.example_is_small(self.example.shapes)
 
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kspec.cpp.brackets import group_end
@@ -22,6 +23,7 @@ from kspec.spec.faults import Fault
 from kspec.spec.neighbours.windows import choices, constant, reads_of
 
 Sizes = Mapping[str, Sequence[int]]
+_UNDEFINED = -math.inf  # extent of a dimension that divides by zero
 
 
 def dimension_faults(
@@ -57,6 +59,7 @@ def dimension_faults(
                 elif name not in decided and name not in sizes:
                     message = f"{name!r} is not a size: no input has it as a core dimension"
                     yield Fault((field,), f"{message}, and `sizes` does not list it", word=name)
+    yield from _extent_faults(outputs, sizes)
 
 
 def _undecided(param: Param) -> Iterator[Fault]:
@@ -67,6 +70,30 @@ def _undecided(param: Param) -> Iterator[Fault]:
                 "input is a name or a number"
             )
             yield Fault(("inputs",), message, word=dimension(text).names[0])
+
+
+def _extent_faults(outputs: Signature, sizes: Sizes) -> Iterator[Fault]:
+    """Check that outputs have extents for all sizes that the spec lists."""
+    for param in outputs:
+        for text in param.core:
+            one = dimension(text)
+            for row in choices(sizes):
+                if not row.keys() >= set(one.names) or (extent := _extent(text, row)) >= 0:
+                    continue
+                listed = ", ".join(f"{name} = {row[name]}" for name in one.names)
+                message = f"core dimension {text!r} of {param.name} has {extent} elements"
+                if extent == _UNDEFINED:
+                    message = f"core dimension {text!r} of {param.name} divides by zero"
+                message += f" for {listed}, which `sizes` lists"
+                yield Fault(("outputs",), message, word=param.name)
+                break
+
+
+def _extent(text: str, row: Mapping[str, int]) -> float:
+    try:
+        return int(dimension(text).value(row))
+    except ZeroDivisionError:
+        return _UNDEFINED
 
 
 def index_faults(params: Signature, sizes: Sizes, field: str, text: str) -> Iterator[Fault]:
@@ -93,21 +120,53 @@ def _element_faults(param: Param, sizes: Sizes, field: str, text: str) -> Iterat
                 value = constant(index, row)
                 if value is None or not row.keys() >= set(one.names):
                     continue
-                try:
-                    extent = one.value(row)
-                except ZeroDivisionError:
-                    continue  # there is no such item
-                if 0 <= value < extent:
+                extent = _extent(param.core[axis], row)
+                if extent < 0 or 0 <= value < extent:  # `dimension_faults` has the former
                     continue
                 listed = ", ".join(
                     f"{key} = {row[key]}" for key in row if key in index or key in one.names
                 )
                 message = (
                     f"index {value} of {name} is outside of its core dimension {axis}, which has "
-                    f"{counted(extent, 'element')}{' for ' if listed else ''}{listed}"
+                    f"{counted(int(extent), 'element')}{' for ' if listed else ''}{listed}"
                 )
                 yield Fault(where, message, start, len(index))
                 break
+
+
+def example_faults(
+    params: Signature, shapes: Mapping[str, Sequence[int]], given: Mapping[str, int]
+) -> Iterator[Fault]:
+    """Check that the shapes of an example have the core dimensions of the parameters.
+
+    Parameters
+    ----------
+    params : Signature
+        Inputs, then outputs.
+    shapes : mapping of str to sequence of int
+        Of the example.
+    given : mapping of str to int
+        Sizes that its call says by name.
+    """
+    sizes = dict(given)
+    for param in params:
+        shape, count = shapes.get(param.name), len(param.core)
+        if shape is None or not count:
+            continue
+        where = ("example", "shapes", param.name)
+        if len(shape) < count:
+            needs = f"{param} needs at least {counted(count, 'dimension')}"
+            yield Fault(where, f"{needs}, not {len(shape)}")
+            continue
+        for axis, (text, extent) in enumerate(zip(param.core, shape[-count:], strict=True)):
+            one = dimension(text)
+            if one.is_name:
+                sizes.setdefault(text, extent)
+            known = sizes.keys() >= set(one.names)
+            if known and extent != (wanted := _extent(text, sizes)):
+                equal = text if text.isdecimal() else f"{text} = {wanted}"
+                message = f"core dimension {axis} of {param} has {extent} elements, not {equal}"
+                yield Fault(where, message)
 
 
 def _bracket_faults(param: Param, field: str, text: str) -> Iterator[Fault]:

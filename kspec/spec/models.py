@@ -43,7 +43,7 @@ from kspec.model.neighbours.windows import Window, common_boundaries
 from kspec.model.signature import Param, Signature
 from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
-from kspec.spec.dimensions import dimension_faults, index_faults
+from kspec.spec.dimensions import dimension_faults, example_faults, index_faults
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
     BackwardField,
@@ -191,8 +191,13 @@ class _GeneratedSpec(BaseSpec):
     @property
     def given_sizes(self) -> Mapping[str, tuple[int, ...]]:
         """Those that calls give by name, because no input decides them."""
-        decided = core_names(self.inputs)
+        decided = self.decided_sizes
         return {name: known for name, known in self.sizes.items() if name not in decided}
+
+    @property
+    def decided_sizes(self) -> tuple[str, ...]:
+        """Integer placeholders that the shapes of inputs decide: their core dimensions."""
+        return core_names(self.inputs)
 
     @property
     def size_names(self) -> tuple[str, ...]:
@@ -248,6 +253,12 @@ class _GeneratedSpec(BaseSpec):
         yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
         for field, text in texts.items():
             yield from index_faults(self.params, self.all_sizes, field, text)
+        if self.has_core and isinstance(self.backward, Mapping):
+            message = "gradients of a kernel with core dimensions need a kernel of their own"
+            message += f'; declare one, and name it: backward = "{self.name}_backward"'
+            yield Fault(("backward",), message, at_key=True)
+        if self.has_core and self.example:
+            yield from example_faults(self.params, self.example.shapes, self.example.sizes)
 
 
 class ElementwiseSpec(_GeneratedSpec):

@@ -114,7 +114,7 @@ def _parse_param(text: str, start: int, end: int) -> Param:
 
 
 def _parse_brackets(text: str, start: int, end: int) -> tuple[str, ...]:
-    """Return what stands between brackets, by commas: core dimensions, or a number of axes."""
+    """Return the items between brackets: core dimensions, or a number of axes."""
     close = text.find("]", start, end)
     if close < 0:
         raise SignatureSyntaxError("']' is missing", text, start)

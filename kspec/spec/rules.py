@@ -423,21 +423,20 @@ def _is_nobodys(name: str, preamble: str, options: tuple[str, ...]) -> bool:
     )
 
 
-def reference_is_expression(reference: str | None) -> Iterator[Fault]:
-    """Check that the oracle is a Python expression; it is not evaluated."""
-    if reference is None:
-        return
+def is_python_expression(text: str, *where: str) -> Iterator[Fault]:
+    """Check that a text is a Python expression; it is not evaluated."""
     try:
-        compile(reference.strip(), "<reference>", "eval")
+        compile(text.strip(), "<expression>", "eval")
     except SyntaxError as error:
-        yield Fault(("reference",), f"not a Python expression: {error.msg}")
+        yield Fault(where, f"not a Python expression: {error.msg}")
 
 
 def example_fits(
     arrays: Iterable[str], scalars: Iterable[str], given: Mapping[str, Iterable[str]]
 ) -> Iterator[Fault]:
-    """Check that an example's shapes and scalars name parameters."""
-    allowed = {"shapes": tuple(arrays), "scalars": tuple(scalars)}
+    """Check that an example's shapes, scalars and values name parameters."""
+    known = tuple(arrays)
+    allowed = {"shapes": known, "scalars": tuple(scalars), "values": known}
     for table, names in given.items():
         for name in names:
             if name not in allowed[table]:
@@ -451,11 +450,17 @@ def example_choices_fit(
     boundaries: Sequence[str],
     given: Mapping[str, int],
     boundary: str | None,
+    decided: Sequence[str] = (),
 ) -> Iterator[Fault]:
     """Check the integer placeholders and the boundary of an example."""
     for name, value in given.items():
         where = ("example", "sizes", name)
-        if name not in sizes:
+        if name in decided:
+            message = (
+                f"{name!r} is a core dimension of inputs, whose shapes decide it; leave it out"
+            )
+            yield Fault(where, message, at_key=True)
+        elif name not in sizes:
             have = ", ".join(sizes) or "none"
             message = f"{name!r} is not a size of this kernel (it has: {have})"
             yield Fault(where, message, at_key=True)

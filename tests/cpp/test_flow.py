@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kspec.cpp.assignment import assigns_first
+from kspec.cpp.assignment import assigns_first, only_assigns
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.flow import changes, declared_addresses, declared_names
 
@@ -98,6 +98,28 @@ def test_an_output_is_set_before_it_can_be_read(
 ) -> None:
     found = Expansion.of(preamble, operation, options=options, variables=("x", "y", "T"))
     assert assigns_first("y", operation, found) is assigned
+
+
+@pytest.mark.parametrize(
+    ("operation", "preamble", "found"),
+    [
+        ("x(0) = 1; if (a) x(1) = 2; else x(2) = 3;", "", True),
+        ("for (int k = 0; k < n; ++k) x(k) = b(k)", "", True),
+        ("#pragma unroll\nfor (int k = 0; k < n; ++k) { x(k) = b(k); }", "", True),
+        ("  # pragma unroll 4\nfor (int k = 0; k < n; ++k) x(k) = b(k);", "", True),
+        ("#pragma omp parallel\nx(0) = 1;", "", False),
+        ("#ifdef OLD\nx(0) = 1;\n#endif", "", False),
+        ("x(0) += 1;", "", False),
+        ("x(0) = x(1);", "", False),
+        ("x(0) = 1; f(x);", "", False),
+        ("x(0) = 1, x(1) = 2;", "", False),
+        ("++x(0);", "", False),
+        ("x(0) = OLD;", "#define OLD x(1)", False),
+    ],
+)
+def test_elements_are_only_assigned(operation: str, preamble: str, found: bool) -> None:
+    expansion = Expansion.of(preamble, operation, options=(), variables=("x", "b", "T"))
+    assert only_assigns("x", operation, expansion) is found
 
 
 def test_what_loop_prep_declares() -> None:

@@ -20,16 +20,16 @@ from kspec.build.package import api, docs
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
+from kspec.diagnostics import counted
 from kspec.errors import SpecError
 from kspec.files import naming
 from kspec.model import dtypes
-from kspec.model.dimensions import core_names
 from kspec.model.forms.kinds import SCAN
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.render.parameters import windows_of
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
+from kspec.spec.models import RawSpec, ReductionSpec, Spec
 from kspec.spec.neighbours.windows import choices
 
 FILE_NAME = "index.html"
@@ -165,7 +165,9 @@ def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
     scalars = spec.declaration().scalars
     windows = windows_of(spec.declaration())
     for one in spec.inputs:
-        shape = "number" if one.name in scalars else _shape(one, "broadcast with the others")
+        others = f"{_core(one)}, broadcast with the others before its core dimensions"
+        others = others if one.core else "broadcast with the others"
+        shape = "number" if one.name in scalars else _shape(one, others)
         if one.name in windows:
             read = ", ".join(windows[one.name].ranges)
             shape = f"broadcast with the others, but for the axes read at offsets ({read})"
@@ -174,11 +176,20 @@ def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
     reducing = isinstance(spec, ReductionSpec)
     made = "the inputs' without the reduced axes" if reducing else "the broadcast shape"
     for one in spec.outputs:
-        yield ArgumentRow(one.name, one.type, _shape(one, made), "output")
+        shape = f"{_core(one)}, {made} before its core dimensions" if one.core else made
+        yield ArgumentRow(one.name, one.type, _shape(one, shape), "output")
 
 
 def _shape(param: Param, otherwise: str) -> str:
-    return "any: the kernel indexes it" if param.raw else otherwise
+    if not param.raw:
+        return otherwise
+    count = "any" if param.ndim is None else counted(param.ndim, "dimension")
+    return f"{count}: the kernel indexes it"
+
+
+def _core(param: Param) -> str:
+    """Return the shape of an argument with core dimensions."""
+    return f"(..., {', '.join(param.core)})"
 
 
 def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
@@ -194,10 +205,12 @@ def _coverage(spec: Spec) -> Iterator[str]:
     """Yield the precompiled specializations: bindings of type placeholders, or name expressions."""
     if isinstance(spec, RawSpec):
         yield from spec.declaration().name_expressions
-    elif not spec.placeholders and not spec.size_names and not core_names(spec.params):
+        return
+    known = spec.all_sizes
+    if not spec.placeholders and not known:
         yield "all dtypes it is declared for"
     else:
-        rows = choices(spec.all_sizes) if isinstance(spec, ElementwiseSpec) else [{}]
+        rows = choices(known)
         for binding, sizes in itertools.product(spec.bindings(), rows):
             pairs = (*binding, *sizes.items())
             yield ", ".join(f"{name} = {value}" for name, value in pairs)

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.build.package.form_texts import FORM_SUMMARIES, form_parameters
+from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
-from kspec.model.dimensions import core_names
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.neighbours.windows import Window
 from kspec.model.operators import Operator
@@ -116,7 +116,10 @@ def _elementwise(
     lines += [*_stream(), ""]
     returned = () if spec.no_return else spec.outputs.params
     lines += _returns(returned, outputs, spec.return_tuple)
-    lines += _generated_raises(spec, "Shapes do not broadcast, or the loop size is not known.")
+    wrong = "Shapes do not broadcast, or the loop size is not known."
+    if spec.has_core:
+        wrong = "Shapes do not broadcast, or core dimensions do not match."
+    lines += _generated_raises(spec, wrong)
     arrow = f"{spec.inputs} -> {spec.outputs}".strip()
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
 
@@ -277,8 +280,11 @@ def operator_doc(
         param = types.get(argument.name)
         if param is None or argument.keyword:
             continue
-        row = dtypes.from_ctype(param.type) if isinstance(param, CParam) else None
-        kind = f"of {row.name if row else param.type}"
+        if isinstance(param, CParam):
+            row = dtypes.from_ctype(param.type)
+            kind = f"of {row.name if row else param.type}"
+        else:
+            kind = _array(param).removeprefix("array ")
         what = f"tensor {kind}" if argument.is_array else f"number {kind}"
         also = " or number" if argument.is_array and argument.name in either else ""
         lines.append(f"{argument.name} : {what}{also}")
@@ -290,7 +296,7 @@ def operator_doc(
     elif isinstance(spec, ReductionSpec):
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
-        lines += _windowed(spec, list(spec.given_sizes))
+        lines += _windowed(spec, spec.size_names)
     if "grid" in names:
         lines.append("grid, block : sequence of int")
         lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
@@ -332,7 +338,17 @@ def _first_line(doc: str) -> str:
 
 
 def _array(param: Param) -> str:
-    return f"array of {param.type}"
+    """Return the type of an array in words, with its axes where they are declared.
+
+    >>> _array(Param("T", "A", core=("n", "n"))), _array(Param("T", "w", raw=True, ndim=2))
+    ('array of T, shape (..., n, n)', 'array of T with 2 dimensions')
+    """
+    text = f"array of {param.type}"
+    if param.core:
+        return f"{text}, shape (..., {', '.join(param.core)})"
+    if param.ndim is not None:
+        return f"{text} with {counted(param.ndim, 'dimension')}"
+    return text
 
 
 def _scalar(param: Param) -> str:
@@ -391,7 +407,7 @@ def _generated_raises(spec: ElementwiseSpec | ReductionSpec, shapes: str) -> Lin
     lines += ["ArgumentTypeError", "    An argument has the wrong dtype or lives on another"]
     lines[-1] += " device; also a `TypeError`."
     lines += ["ShapeError", *_indented(f"{shapes[:-1]}; also a `ValueError`.")]
-    sizes = spec.size_names or core_names(spec.params)
+    sizes = bool(spec.all_sizes)
     what = "dtypes or sizes" if sizes else "dtypes"
     if spec.placeholders or sizes:
         lines.append("SpecializationNotBuilt")

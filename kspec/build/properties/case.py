@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call
+from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call, with_values
 from kspec.build.properties.forms import FormPiece, pieces_of
 from kspec.model import dtypes
 from kspec.model.forms.kinds import REDUCE
@@ -152,19 +152,36 @@ class ArrayLayout:
 
 @dataclass(frozen=True)
 class ArrayArgument:
-    """An array argument; `values` is None where the kernel only writes, so it starts with zeros."""
+    """An array argument.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter.
+    shape : tuple of int
+        Its shape.
+    dtype : str
+        Name of its dtype.
+    values : Values or None
+        Its elements; None where the kernel only writes, so they start as zeros.
+    layout : ArrayLayout
+        Where they are.
+    expression : str
+        What the example makes of the elements; empty: it leaves them as they are.
+    """
 
     name: str
     shape: Shape
     dtype: str
     values: Values | None
     layout: ArrayLayout
+    expression: str = ""
 
     def content(self) -> Array:
         """Return its elements as a C-ordered array."""
         if self.values is None:
             return np.zeros(self.shape, numpy_dtype(self.dtype))
-        return self.values.make(self.shape, self.dtype)
+        return with_values(self.name, self.values.make(self.shape, self.dtype), self.expression)
 
     def make(self, device: Device | None = None) -> Any:
         """Return it in its layout, as a NumPy array or on a CUDA device."""

@@ -327,7 +327,7 @@ def window_keywords(spec: ElementwiseSpec, example: Example) -> dict[str, Any]:
     keywords: dict[str, Any] = {}
     if spec.boundaries:
         keywords["boundary"] = example.boundary or spec.boundaries[0]
-    for name, known in spec.sizes.items():
+    for name, known in spec.given_sizes.items():
         if name not in example.sizes and not known:
             raise SpecError(f"example of {spec.name!r}: give size {name!r} a value under 'sizes'")
         keywords[name] = example.sizes.get(name, next(iter(known), 0))
@@ -390,12 +390,41 @@ def _value(spec: Spec, example: Example, name: str, dtype: str) -> Any:
     """Return a random array, or the number the example gives as the kernel will see it."""
     if name in example.shapes:
         seed = zlib.crc32(f"{spec.name}.{name}".encode())
-        return random_array(example.shapes[name], dtype, seed, (example.low, example.high))
+        found = random_array(example.shapes[name], dtype, seed, (example.low, example.high))
+        return with_values(name, found, example.values.get(name, ""))
     if name in example.scalars:
         return numpy_dtype(dtype).type(example.scalars[name]).item()
     raise SpecError(
         f"example of {spec.name!r}: give {name!r} a shape under 'shapes' or a value under 'scalars'"
     )
+
+
+def with_values(name: str, array: Array, expression: str) -> Array:
+    """Return a random array as an expression of the example changes it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, which is that of the array in the expression.
+    array : array
+        Random numbers.
+    expression : str
+        From the example's `values`; empty: the numbers are the argument.
+
+    Raises
+    ------
+    SpecError
+        If the expression fails, or its value has another shape.
+    """
+    if not expression:
+        return array
+    names = {name: array, "np": np, "math": math, "__builtins__": _BUILTINS}
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(eval(expression.strip(), names))
+            return np.broadcast_to(found, array.shape).astype(array.dtype)
+    except Exception as error:
+        raise SpecError(f"example: values of {name!r}: {type(error).__name__}: {error}") from error
 
 
 def integer_span(kind: str, span: tuple[float, float]) -> tuple[int, int]:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from kspec.build.properties.dimensions import example_sizes, loop_axes, with_core
 from kspec.build.properties.examples import (
     as_numpy,
     on_device,
     random_array,
     window_keywords,
     windows_of,
+    with_values,
 )
 from kspec.model import dtypes
 from kspec.model.backward import PREFIX, Backward, with_kept_axes
@@ -25,6 +27,7 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.shapes import Shape, summed_axes
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable
+from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Dtype of all that is differentiated to the step, and to the error that is allowed for it.
@@ -117,18 +120,22 @@ class _Trial:
         scalars = spec.declaration().scalars
         numbers = spec.example.scalars if spec.example else {}
         span = (spec.example.low, spec.example.high) if spec.example else (-1.0, 1.0)
+        self._sizes = example_sizes(spec, spec.example or Example.model_validate({}))
         self._inputs: dict[str, Any] = {}
         for number, param in enumerate(spec.inputs):
             if param.name in scalars:
                 self._inputs[param.name] = numbers.get(param.name, 0.5)
                 continue
             shape = rest if any(isinstance(x, np.ndarray) for x in self._inputs.values()) else first
-            shape = shapes.get(param.name, shape)
+            shape = with_core(param, shapes.get(param.name, shape), self._sizes)
             type_ = binding.get(param.type, param.type)
-            self._inputs[param.name] = random_array(shape, type_, 100 * seed + number, span)
+            found = random_array(shape, type_, 100 * seed + number, span)
+            values = spec.example.values if spec.example else {}
+            found = with_values(param.name, found, values.get(param.name, ""))
+            self._inputs[param.name] = found
         self._shape = np.broadcast_shapes(
             *(
-                self._inputs[param.name].shape
+                loop_axes(param, self._inputs[param.name].shape)
                 for param in spec.inputs
                 if param.name not in (*scalars, *shapes) and not param.raw
             ),
@@ -191,11 +198,13 @@ class _Trial:
             arguments += [on_device(np.zeros_like(one), self._device) for one in self._like()]
         keywords = self._backward.kernel.declaration.shared_options(self._keywords)
         results = _as_tuple(self._backward.kernel(*arguments, **keywords))
+        params = {param.name: param for param in self._spec.inputs}
         for name, result in zip(self._backward.differentiable, results, strict=True):
             if np.shape(result) == np.shape(self._inputs[name]):
                 yield np.asarray(result, np.float64)
                 continue
-            whole = np.broadcast_to(result, self._shape) if np.ndim(result) else result
+            shape = with_core(params[name], self._shape, self._sizes)
+            whole = np.broadcast_to(result, shape) if np.ndim(result) else result
             axes, extents = summed_axes(np.shape(whole), np.shape(self._inputs[name]))
             yield np.sum(whole, axis=axes, dtype=np.float64).reshape(extents)
 
@@ -203,7 +212,8 @@ class _Trial:
         """Yield arrays of the shapes and dtypes of the gradients that are given."""
         for param in self._backward.kernel.declaration.outputs:
             front = self._inputs[param.name.removeprefix(PREFIX)]
-            yield front if param.raw else np.empty(self._shape, front.dtype)
+            shape = with_core(param, self._shape, self._sizes)
+            yield front if param.raw else np.empty(shape, front.dtype)
 
 
 def _windowed_shapes(

@@ -62,7 +62,7 @@ def source(
 
 
 def _imports(case: Case, package: str, device: Device) -> Iterator[str]:
-    if "math." in (case.spec.reference or ""):
+    if "math." in " ".join([case.spec.reference or "", *(one.expression for one in case.operands)]):
         yield from ("import math", "")
     yield "import numpy as np"
     if not device.is_host:
@@ -148,12 +148,21 @@ def _assignments(one: ArrayArgument, device: Device) -> list[str]:
     values = "" if one.values is None else one.values.source(one.shape, one.dtype)
     if device.is_host:
         lines = [f"{one.name} = {one.source()}"]
-        return [*lines, f"{one.name}[...] = {values}"] if values else lines
+        lines += [f"{one.name}[...] = {values}"] if values else []
+        return [*lines, *_changed(one, one.name)]
     block = f"np.zeros({one.layout.block(one.shape)}, {dtype_source(one.dtype)})"
     lines = [f"block = {block}", f"{one.name}_ = block{one.layout.source()}"]
     lines += [f"{one.name}_[...] = {values}"] if values else []
+    lines += _changed(one, f"{one.name}_")
     where = f'kspec.asarray(block, device="{device}")'
     return [*lines, f"{one.name} = {where}{one.layout.source()}"]
+
+
+def _changed(one: ArrayArgument, host: str) -> list[str]:
+    """Return the line that lets the example's expression change the elements."""
+    if not one.expression:
+        return []
+    return [f"{host}[...] = (lambda {one.name}: ({one.expression.strip()}))({host})"]
 
 
 def _one(names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hypothesis.extra import numpy as npst
 
 from kspec.build.properties import examples
 from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Shape, Values
+from kspec.build.properties.dimensions import drawn_sizes, loop_axes, with_core
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import BoundWindow
@@ -32,9 +34,11 @@ _MANY = (257,), (1023,), (33, 65), (4097,), (31, 3, 17), (3, 1025), (1025, 3)
 _FEW = (1,), (2,), (3,), (5,), (2, 3)
 _PATTERN = 7  # an odd number of elements repeats
 _SEED_BITS = 16
+_MOST_ELEMENTS = 1 << 18  # of an array of items
 _SPAN = 100  # of integers, where the example does not say
 _EACH_INDEX = re.compile(r"_ind\s*\.\s*get")
 NO_EXAMPLE = Example.model_validate({})
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 def cases(spec: Spec, function: str) -> st.SearchStrategy[Case]:
@@ -73,9 +77,11 @@ def bindings_of(spec: ElementwiseSpec | ReductionSpec) -> tuple[Mapping[str, str
 def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, function: str) -> Case:
     example = spec.example or NO_EXAMPLE
     binding = draw(st.sampled_from(bindings_of(spec)))
-    near = draw(_window_keywords(spec, example))
+    sizes = draw(drawn_sizes(spec, example, free=_free_shapes(spec, example)))
+    near = draw(_window_keywords(spec, example, sizes))
     windows = examples.windows_of(spec, near)
-    operands, scalars, casts, loop = draw(drawn_inputs(spec, example, binding, windows))
+    drawn = draw(drawn_inputs(spec, example, binding, windows, sizes=sizes))
+    operands, scalars, casts, loop = drawn
     keywords = {**draw(_keywords(spec, example, loop)), **near}
     order = [param.name for param in spec.inputs]
     written = [param.name for param in spec.inputs if param.non_const]
@@ -83,7 +89,7 @@ def _generated_cases(draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, fun
         result = _result_shape(spec, loop, keywords, example)
         for param in spec.outputs:
             dtype = binding.get(param.type, param.type)
-            shape = example.shapes[param.name] if param.raw else result
+            shape = example.shapes[param.name] if param.raw else with_core(param, result, sizes)
             layout = draw(layouts(shape)) if not param.raw else ArrayLayout.plain(len(shape))
             operands.append(ArrayArgument(param.name, shape, dtype, None, layout))
             order.append(param.name)
@@ -109,12 +115,13 @@ def drawn_inputs(
     binding: Mapping[str, str],
     windows: Mapping[str, BoundWindow],
     least: int = 0,
+    sizes: Mapping[str, int] = NO_SIZES,
 ) -> tuple[list[ArrayArgument], list[tuple[str, Any]], dict[str, str], Shape]:
     """Return the inputs of a call: arrays, numbers, these numbers' dtypes, and the loop's shape.
 
-    `least`: number of axes that the loop has at least.
+    `least`: number of axes that the loop has at least; `sizes`: those of core dimensions.
     """
-    shapes, loop = draw(_shapes(spec, example, windows, least))
+    shapes, loop = draw(_shapes(spec, example, windows, least, sizes))
     operands: list[ArrayArgument] = []
     scalars: list[tuple[str, Any]] = []
     casts: dict[str, str] = {}
@@ -151,7 +158,14 @@ def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
             dtype = dtype_name(value.dtype)
             values = draw(_values(dtype, example))
             operands.append(
-                ArrayArgument(name, shape, dtype, values, ArrayLayout.plain(len(shape)))
+                ArrayArgument(
+                    name,
+                    shape,
+                    dtype,
+                    values,
+                    ArrayLayout.plain(len(shape)),
+                    example.values.get(name, ""),
+                )
             )
         else:
             scalars.append((name, value))
@@ -179,9 +193,12 @@ def _sizes(spec: RawSpec, example: Example) -> st.SearchStrategy[int | None]:
 
 @st.composite
 def _window_keywords(
-    draw: st.DrawFn, spec: ElementwiseSpec | ReductionSpec, example: Example
+    draw: st.DrawFn,
+    spec: ElementwiseSpec | ReductionSpec,
+    example: Example,
+    core: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return the boundary and the sizes of a call."""
+    """Return the boundary and the sizes of a call, given those of kernels with core dimensions."""
     if isinstance(spec, ReductionSpec):
         return {}
     keywords = examples.window_keywords(spec, example)
@@ -190,8 +207,12 @@ def _window_keywords(
     if spec.boundaries:
         keywords["boundary"] = draw(st.sampled_from(spec.boundaries))
     # Arrays of weights are as long as the example's sizes want them.
-    if not _own_shapes(spec):
-        keywords |= {name: draw(st.sampled_from(one)) for name, one in spec.sizes.items() if one}
+    if spec.has_core:
+        keywords |= {name: core[name] for name in spec.given_sizes}
+    elif not _own_shapes(spec):
+        keywords |= {
+            name: draw(st.sampled_from(one)) for name, one in spec.given_sizes.items() if one
+        }
     return keywords
 
 
@@ -227,16 +248,18 @@ def _example_loop(spec: ElementwiseSpec | ReductionSpec, example: Example) -> Sh
     if isinstance(spec, ElementwiseSpec):
         windows = examples.windows_of(spec, examples.window_keywords(spec, example))
     shapes = [
-        _inside(one.name, example.shapes[one.name], windows)
+        _inside(one, example.shapes[one.name], windows)
         for one in spec.params
         if _loops(one, example)
     ]
     return np.broadcast_shapes(*shapes)
 
 
-def _inside(name: str, shape: Shape, windows: Mapping[str, BoundWindow]) -> Shape:
-    """Return the shape of an input's elements that have a result."""
-    return windows[name].shape_inside(shape) if name in windows else shape
+def _inside(param: Param, shape: Shape, windows: Mapping[str, BoundWindow]) -> Shape:
+    """Return the shape of an input's elements, or items, that have a result."""
+    if param.name in windows:
+        return windows[param.name].shape_inside(shape)
+    return loop_axes(param, shape)
 
 
 def _loops(param: Param, example: Example) -> bool:
@@ -255,6 +278,7 @@ def _shapes(
     example: Example,
     windows: Mapping[str, BoundWindow],
     least: int,
+    sizes: Mapping[str, int],
 ) -> tuple[dict[str, Shape], Shape]:
     """Return the shape of each input that is an array, and one they broadcast to."""
     scalars = spec.declaration().scalars
@@ -272,15 +296,19 @@ def _shapes(
     small = npst.array_shapes(
         min_dims=least, max_dims=most, min_side=0 if nothing else 1, max_side=5
     )
-    many = [shape for shape in _MANY if least <= len(shape) <= most]
+    inputs = [one for one in spec.inputs if one.name not in scalars]
+    item = max((math.prod(with_core(one, (), sizes)) for one in inputs), default=1)
+    many = [
+        shape
+        for shape in _MANY
+        if least <= len(shape) <= most and math.prod(shape) * item <= _MOST_ELEMENTS
+    ]
     few = [shape for shape in _FEW if 0 < least <= len(shape) <= most]
     sorts = [*([st.sampled_from(few)] if few else []), small]
     loop = draw(st.one_of(*sorts, *([st.sampled_from(many)] if many else [])))
     found = {}
     full = False  # one array has them all, so that the others can do with less
-    for param in spec.inputs:
-        if param.name in scalars:
-            continue
+    for param in inputs:
         if param.raw and _own_shapes(spec):
             found[param.name] = example.shapes[param.name]
         elif param.raw or not full or not _free_axes(spec):
@@ -294,6 +322,7 @@ def _shapes(
             found[param.name] = windows[param.name].shape_outside(shape)
         else:
             found[param.name] = draw(_broadcastable(loop))
+        found[param.name] = with_core(param, found[param.name], sizes)
     return found, loop
 
 
@@ -310,8 +339,10 @@ def _loop_shape(
     windows: Mapping[str, BoundWindow],
 ) -> Shape:
     """Return the broadcast shape of the drawn arrays; some have become numbers."""
-    raw = {one.name for one in spec.inputs if one.raw}
-    shapes = [_inside(one.name, one.shape, windows) for one in operands if one.name not in raw]
+    params = {one.name: one for one in spec.inputs if not one.raw}
+    shapes = [
+        _inside(params[one.name], one.shape, windows) for one in operands if one.name in params
+    ]
     return np.broadcast_shapes(*shapes) if shapes else drawn
 
 
@@ -403,7 +434,8 @@ def _number(param: Param, dtype: str, example: Example) -> st.SearchStrategy[Any
 def _operand(
     draw: st.DrawFn, name: str, shape: Shape, dtype: str, example: Example
 ) -> ArrayArgument:
-    return ArrayArgument(name, shape, dtype, draw(_values(dtype, example)), draw(layouts(shape)))
+    values, layout = draw(_values(dtype, example)), draw(layouts(shape))
+    return ArrayArgument(name, shape, dtype, values, layout, example.values.get(name, ""))
 
 
 def _values(dtype: str, example: Example) -> st.SearchStrategy[Values]:

@@ -135,8 +135,8 @@ def signature_of(kernel: Declaration) -> str:
     text = f"{kernel.kind} ({kernel.inputs}) -> ({kernel.outputs})"
     if isinstance(kernel, ElementwiseDeclaration) and kernel.windows:
         text += f", windows {', '.join(map(str, kernel.windows))}"
-    if isinstance(kernel, ElementwiseDeclaration) and kernel.sizes:
-        text += f", sizes {', '.join(kernel.size_names)}"
+    if isinstance(kernel, ElementwiseDeclaration) and kernel.given_sizes:
+        text += f", sizes {', '.join(name for name, _ in kernel.given_sizes)}"
     return text
 
 

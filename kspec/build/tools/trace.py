@@ -279,7 +279,7 @@ def _generated_trace(file: SpecFile, spec: Spec, records: Sequence[Record]) -> K
         if one.device != "host" and one.layout not in {layout_text(*each) for each in usual}:
             layouts[one.layout] = None
     missing += [_want(f"layout {layout!r}", own, "layout", layout) for layout in layouts]
-    known = spec.sizes if isinstance(spec, ElementwiseSpec) else {}
+    known = spec.all_sizes if isinstance(spec, ElementwiseSpec) else {}
     sizes = tuple(dict.fromkeys(one.sizes for one in own if dict(one.sizes).keys() == known.keys()))
     for row in sizes:
         if any(value not in known[name] for name, value in row):
@@ -366,9 +366,24 @@ def _edited(text: str, trace: KernelTrace, prune: bool) -> str:
         text = append_values(text, (*table, "layouts"), layouts)
     elif layouts:
         text = set_value(text, table, "layouts", f"[{', '.join(layouts)}]")
-    for name, known in spec.sizes.items() if isinstance(spec, ElementwiseSpec) else ():
-        asked = list(dict.fromkeys(dict(row)[name] for row in trace.sizes))
-        text = _with_sizes(text, (*table, "sizes", name), known, asked, prune)
+    if isinstance(spec, ElementwiseSpec):
+        text = _with_all_sizes(text, table, spec, trace.sizes, prune)
+    return text
+
+
+def _with_all_sizes(
+    text: str, table: TomlPath, spec: ElementwiseSpec, rows: Sequence[BoundSizes], prune: bool
+) -> str:
+    """Change the precompiled values of integer placeholders, core dimensions among them."""
+    asked = {name: list(dict.fromkeys(dict(row)[name] for row in rows)) for name in spec.all_sizes}
+    if spec.all_sizes and not spec.sizes and rows:  # nothing lists core dimensions so far
+        return set_value(text, table, "sizes", toml_value(asked))
+    for name, known in spec.all_sizes.items():
+        path = (*table, "sizes", name)
+        if name in spec.sizes:
+            text = _with_sizes(text, path, known, asked[name], prune)
+        elif asked[name]:
+            text = set_value(text, path[:-1], name, toml_value(asked[name]))
     return text
 
 
