@@ -19,6 +19,7 @@ from kspec.model.dimensions import core_names
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
+from kspec.model.raw.template import Template
 from kspec.model.signature import CParam, Param, Signature
 
 # Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
@@ -322,6 +323,26 @@ class RawDeclaration:
     backward: str = ""
 
     kind = "raw"
+
+    @property
+    def template(self) -> Template:
+        """Its template parameters: types of its parameters, and integers."""
+        return Template.of(self.rules.template, self.params or ())
+
+    @property
+    def values(self) -> dict[str, tuple[int, ...]]:
+        """The integers of the template, with the values that name expressions have."""
+        return self.template.known(self.name_expressions)
+
+    @property
+    def implied(self) -> dict[str, int]:
+        """The integers of the template that have one value only, and no other default."""
+        others = dict(self.rules.defaults)
+        return {
+            name: known[0]
+            for name, known in self.values.items()
+            if len(known) == 1 and name not in others
+        }
 
     @property
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
