@@ -325,6 +325,15 @@ class RawDeclaration:
     kind = "raw"
 
     @property
+    def signature(self) -> str:
+        """Its parameters, and what calls return and choose, in one line."""
+        text = "undeclared" if self.params is None else ", ".join(map(str, self.params))
+        rules, text = self.rules, f"({text})"
+        text += f" -> ({', '.join(rules.returned)})" if rules.returns else ""
+        text += f", template <{', '.join(rules.template)}>" if rules.template else ""
+        return text + (f", fixed {' and '.join(rules.fixed)}" if rules.fixed else "")
+
+    @property
     def template(self) -> Template:
         """Its template parameters: types of its parameters, and integers."""
         return Template.of(self.rules.template, self.params or ())

@@ -27,6 +27,12 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.spec.struct_tables import Struct
 
 _WIDTH = 92
+# Descriptions of the sizes that a call may choose.
+_SIZES = {
+    ("grid", "block"): "Number of blocks, and of threads in each; one to three numbers.",
+    ("grid",): "Number of blocks; one to three numbers.",
+    ("block",): "Number of threads of a block; one to three numbers.",
+}
 _WORD = re.compile(r"[A-Za-z_]\w*")
 Lines = list[str]
 
@@ -235,9 +241,8 @@ def raw_doc(
     """
     rules = spec.launch_rules
     lines = [*_summary(spec), "", *_heading("Parameters")]
-    sizes = "Number of blocks, and of threads in each; one to three numbers."
     if not rules.complete:
-        lines += ["grid, block : tuple of int", *_indented(sizes)]
+        lines += ["grid, block : tuple of int", *_indented(_SIZES["grid", "block"])]
     if spec.params is None:
         lines.append("args : sequence")
         lines += _indented(
@@ -251,7 +256,7 @@ def raw_doc(
         )
         if param.name in shapes:
             lines.append(f"{word} : {_c_array(param)}, optional")
-            shape = f"a new array of shape ``{_tuple_text(shapes[param.name])}`` by default."
+            shape = f"a new array of shape ``{tuple_text(shapes[param.name])}`` by default."
             lines += _indented(f"{_c_text(param)[:-1]}; {shape}")
             continue
         what = _c_type(spec, param)
@@ -263,13 +268,8 @@ def raw_doc(
         free = [one for one in ("grid", "block") if one not in rules.fixed]
         for axis in free:
             texts = rules.grid if axis == "grid" else rules.block
-            lines.append(f"{axis} : tuple of int, default ``{_tuple_text(texts)}``")
-        what = "Number of blocks, and of threads in each; one to three numbers."
-        if free == ["grid"]:
-            what = "Number of blocks; one to three numbers."
-        elif free == ["block"]:
-            what = "Number of threads of a block; one to three numbers."
-        lines += _indented(what) if free else []
+            lines.append(f"{axis} : tuple of int, default ``{tuple_text(texts)}``")
+        lines += _indented(_SIZES[tuple(free)]) if free else []
     if "shared_mem" not in rules.fixed:
         default = f"``{rules.shared_mem}``" if rules.shared_mem else "0"
         lines.append(f"shared_mem : int, default {default}")
@@ -294,7 +294,7 @@ def raw_doc(
     if launched:
         lines += _wrapped(f"It is launched {', '.join(launched)}.")
     for one in rules.fixed:
-        text = rules.shared_mem if one == "shared_mem" else _tuple_text(getattr(rules, one))
+        text = rules.shared_mem if one == "shared_mem" else tuple_text(getattr(rules, one))
         what = "dynamic shared memory" if one == "shared_mem" else one
         lines += _wrapped(f"Its {what} is fixed: ``{text}``.")
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
@@ -330,9 +330,12 @@ def operator_doc(
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
         lines += _windowed(spec, list(spec.sizes))
-    if "grid" in names:
-        lines.append("grid, block : sequence of int")
-        lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
+    if isinstance(spec, RawSpec):
+        lines += _template_values(spec, spec.size_names)
+    sizes = [name for name in ("grid", "block") if name in names]
+    if sizes:
+        lines.append(f"{', '.join(sizes)} : sequence of int")
+        lines += _indented(_SIZES[tuple(sizes)])
     lines += ["", *_heading("Notes"), *_wrapped(f"``{one.schema}``, declared in {place}.")]
     table = getattr(spec, "backward", None)
     if isinstance(table, Mapping) and _has_gradients(spec, one.form):
@@ -348,10 +351,10 @@ def _has_gradients(spec: Spec, form: str) -> bool:
     return gradients is None or not form_gradient_fault(own, gradients.declaration(), form)
 
 
-def _tuple_text(texts: Sequence[str]) -> str:
+def tuple_text(texts: Sequence[str]) -> str:
     """Return expressions as the tuple that they make.
 
-    >>> _tuple_text(["ceil_div(n, 256)"])
+    >>> tuple_text(["ceil_div(n, 256)"])
     '(ceil_div(n, 256),)'
     """
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
