@@ -456,9 +456,7 @@ def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:
     if spec.kind == "raw":
         declaration = spec.declaration()
         params = getattr(declaration, "params", None) or ()
-        template: tuple[str, ...] = getattr(spec, "template", ())
-        values = tuple(name for name in template if len(name) > 1)
-        return {"params": tuple(param.name for param in params), "template": values}
+        return {"params": tuple(param.name for param in params), "template": spec.size_names}
     return {field: getattr(spec, field).names for field in ("inputs", "outputs")}
 
 

@@ -58,8 +58,8 @@ def template_fits(names: Sequence[str], params: Sequence[CParam] | None) -> Iter
     missing = [letter for letter in letters if letter not in names]
     if missing:
         message = (
-            f"type placeholder {', '.join(missing)} of the parameters is missing; 'template' lists "
-            "all parameters of the C++ template in their order"
+            f"'template' lacks {', '.join(missing)}, the type of a parameter; it lists all "
+            "parameters of the C++ template in their order"
         )
         yield Fault(("template",), message)
 
@@ -122,17 +122,18 @@ def launch_rules_fit(
             message = f"{field!r} needs {other!r} too: a call has both or neither"
             yield Fault((field,), message, at_key=True)
     seen = (*params, *template.numbers)
+    returned = [param.name for param in params if param.pointer and param.name in returns]
     for field, text in given.items():
-        scope = scope_of(field, seen, defaults, returns)
+        scope = scope_of(field, seen, defaults, returned)
         if isinstance(text, str):
             yield from _expression_faults((field,), field, text, scope)
             continue
         for index, one in enumerate(text):
             yield from _expression_faults((field, index), field, one, scope)
-    scope = scope_of("returns", seen, defaults, returns)
+    scope = scope_of("returns", seen, defaults, returned)
     for name, shape in returns.items():
         yield from _shape_faults(("returns", name), shape, scope)
-    yield from _default_faults(params, template, defaults, returns)
+    yield from _default_faults(params, template, defaults, returned)
 
 
 def returns_fit(
@@ -206,7 +207,7 @@ def _default_faults(
     params: Sequence[CParam],
     template: Template,
     defaults: Mapping[str, Default],
-    returned: Mapping[str, ShapeText],
+    returned: Sequence[str],
 ) -> Iterator[Fault]:
     seen = (*params, *template.numbers)
     scope = scope_of("defaults", seen, defaults, returned)

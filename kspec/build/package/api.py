@@ -448,10 +448,9 @@ def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> Fun
             keywords.append(f"shared_mem: {default}")
         return (*texts, "*", *keywords, "stream: Stream | None = None")
 
-    tuple_of_words = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
     sizes = ["None" if one in rules.fixed else one for one in ("grid", "block")]
-    passed = [*sizes, "args" if spec.params is None else tuple_of_words]
-    passed += [f"template=({', '.join((*values, ''))})".replace(", )", ",)")] if values else []
+    passed = [*sizes, "args" if spec.params is None else docs.tuple_text(words)]
+    passed += [f"template={docs.tuple_text(values)}"] if values else []
     passed += [] if "shared_mem" in rules.fixed else ["shared_mem=shared_mem"]
     passed.append("stream=stream")
     passed += [f"cluster={spec.cluster!r}"] if spec.cluster else []

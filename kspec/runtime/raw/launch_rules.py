@@ -417,6 +417,14 @@ class _Completion:
     def converted(self, position: int, operand: RawArgument) -> Any:
         """Return the result of `number`; raise the errors of a call."""
         param = self.params[position]
+        if position in self.template:
+            try:
+                return operator.index(operand.value)
+            except TypeError:
+                raise ArgumentTypeError(
+                    f"{self.kernel}: template parameter {param.name} must be an integer, not "
+                    f"{type(operand.value).__name__}"
+                ) from None
         row = dtypes.from_ctype(param.type)
         assert row is not None
         data = pack_declared(param, operand, {}, HOST)  # a number
