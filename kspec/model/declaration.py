@@ -19,7 +19,7 @@ from kspec.model.dimensions import core_names
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
-from kspec.model.raw.template import Template
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam, Param, Signature
 
 # Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
@@ -334,9 +334,9 @@ class RawDeclaration:
         return text + (f", fixed {' and '.join(rules.fixed)}" if rules.fixed else "")
 
     @property
-    def template(self) -> Template:
+    def template(self) -> RawTemplate:
         """Its template parameters: types of its parameters, and integers."""
-        return Template.of(self.rules.template, self.params or ())
+        return RawTemplate.of(self.rules.template, self.params or ())
 
     @property
     def values(self) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from kspec.limits import SOURCE_BYTES
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import shape_parts
 from kspec.model.raw.launch_rules import FIXABLE, LaunchRules
-from kspec.model.raw.template import Template
+from kspec.model.raw.template import RawTemplate
 from kspec.spec import raw_rules, rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
@@ -90,7 +90,7 @@ class RawSpec(BaseSpec):
     @property
     def size_names(self) -> tuple[str, ...]:
         """The integers of the template."""
-        return Template.of(self.template, self.params or ()).values
+        return RawTemplate.of(self.template, self.params or ()).values
 
     @property
     def backward_kernel(self) -> str:
@@ -178,7 +178,7 @@ class RawSpec(BaseSpec):
         names = [param.name for param in params]
         declared = accepted(info, "params")
         # Names that are wrong are integers nevertheless, so that expressions know them.
-        template = Template.of(self.template, params)
+        template = RawTemplate.of(self.template, params)
         if declared and accepted(info, "template"):
             faults = tuple(raw_rules.template_fits(self.template, self.params))
             yield from faults

@@ -2,7 +2,7 @@
 
 >>> from kspec.model.raw.c_params import parse_c_params
 >>> params = parse_c_params("T* x, int n")
->>> template = Template.of(("T", "TILE"), params)
+>>> template = RawTemplate.of(("T", "TILE"), params)
 >>> [fault.message for fault in instances_fit(template, ("f<float, double>",))]
 ["'double' is not an integer, and TILE is not a type placeholder of the parameters"]
 
@@ -24,7 +24,7 @@ from kspec.model.raw.expressions import (
     shape_parts,
 )
 from kspec.model.raw.launch_rules import FIXABLE, Default, constant_problem, scope_of
-from kspec.model.raw.template import Template, integer_of
+from kspec.model.raw.template import RawTemplate, integer_of
 from kspec.model.signature import CParam
 from kspec.spec.faults import Fault
 
@@ -54,7 +54,7 @@ def template_fits(names: Sequence[str], params: Sequence[CParam] | None) -> Iter
                 "template parameter"
             )
             yield Fault(where, message, offset=0, length=len(name))
-    letters = Template.of((), params).names
+    letters = RawTemplate.of((), params).names
     missing = [letter for letter in letters if letter not in names]
     if missing:
         message = (
@@ -64,7 +64,7 @@ def template_fits(names: Sequence[str], params: Sequence[CParam] | None) -> Iter
         yield Fault(("template",), message)
 
 
-def instances_fit(template: Template, expressions: Sequence[str]) -> Iterator[Fault]:
+def instances_fit(template: RawTemplate, expressions: Sequence[str]) -> Iterator[Fault]:
     """Check that the arguments of a call can choose a name expression."""
     if not template.names:
         return
@@ -84,7 +84,7 @@ def instances_fit(template: Template, expressions: Sequence[str]) -> Iterator[Fa
                 yield Fault(where, message, max(0, expression.find(text)), len(text))
 
 
-def _wrong_count(template: Template, expression: str, found: int) -> str:
+def _wrong_count(template: RawTemplate, expression: str, found: int) -> str:
     examples = ["float" if name in template.letters else "16" for name in template.names]
     instance = f"{expression.partition('<')[0]}<{', '.join(examples)}>"
     if not template.values:
@@ -103,7 +103,7 @@ def launch_rules_fit(
     texts: Mapping[str, str | tuple[str, ...] | None],
     defaults: Mapping[str, Default],
     returns: Mapping[str, ShapeText] | None = None,
-    template: Template = Template(),  # noqa: B008  # frozen
+    template: RawTemplate = RawTemplate(),  # noqa: B008  # frozen
 ) -> Iterator[Fault]:
     """Check the expressions of a raw kernel's grid, block, shared memory and parameters.
 
@@ -205,7 +205,7 @@ def _shape_faults(
 
 def _default_faults(
     params: Sequence[CParam],
-    template: Template,
+    template: RawTemplate,
     defaults: Mapping[str, Default],
     returned: Sequence[str],
 ) -> Iterator[Fault]:

@@ -504,7 +504,7 @@ def _optional_last(typed: list[str], optional: list[bool]) -> tuple[list[str], l
 
 
 def _raw_type(spec: RawSpec, param: CParam, types: ArrayTypes) -> str:
-    """Return the annotation of a parameter, without the None of what a call leaves out."""
+    """Return the annotation of a parameter, without the None of a default."""
     if param.pointer:
         array = _array_param(spec, param)
         text = "AnyArray" if array is None or not spec.returns else types.of(array)

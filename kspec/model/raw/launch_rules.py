@@ -27,7 +27,7 @@ from kspec.model.raw.expressions import (
     RefusedName,
     parse_expression,
 )
-from kspec.model.raw.template import Template
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam
 
 # Number given to a parameter that a call leaves out: an expression, or itself.
@@ -109,7 +109,7 @@ class LaunchRules:
     def parse(self, params: Sequence[CParam]) -> ParsedRules:
         """Return the expressions; raise `ExpressionError` for the first that is wrong."""
         defaulted = {name for name, _ in self.defaults}
-        params = (*params, *Template.of(self.template, params).numbers)
+        params = (*params, *RawTemplate.of(self.template, params).numbers)
         scopes = {
             one: scope_of(one, params, defaulted, self.returned) for one in (*LEAST, "defaults")
         }

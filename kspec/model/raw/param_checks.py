@@ -26,7 +26,7 @@ from kspec.cpp.tokens import tokens_of
 from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.raw.c_params import HANDLES
-from kspec.model.raw.template import Template
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam
 
 HEADER = "kspec/params.cuh"
@@ -82,7 +82,7 @@ def param_checks(
     template : sequence of str
         Names of the template parameters, if they are named.
     """
-    parameters = Template.of(template, params)
+    parameters = RawTemplate.of(template, params)
     scopes = [] if any(map(is_expression, expressions)) else _namespaces(text)
     if scopes:
         yield place.directive()

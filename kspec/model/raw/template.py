@@ -1,9 +1,9 @@
-"""Template parameters of raw kernels: which name expression has the types and values of a call.
+"""RawTemplate parameters of raw kernels: which name expression has the types and values of a call.
 
->>> template = Template(("T", "TILE"), ("T",))
+>>> template = RawTemplate(("T", "TILE"), ("T",))
 >>> template.values, template.types_of("f<float, 16>"), template.values_of("f<float, 0x10>")
 (('TILE',), {'T': 'float'}, {'TILE': 16})
->>> template.spelled("f<float, 16>", {"T": "double"}, {"TILE": 32})
+>>> template.spelled("f<float, 16>", {"T": "float64"}, {"TILE": 32})
 'f<double, 32>'
 
 Placeholders of the kernel's parameters are types, and all other template parameters are integers.
@@ -27,7 +27,7 @@ _CTYPE = "long long"
 
 
 @dataclass(frozen=True)
-class Template:
+class RawTemplate:
     """The template parameters of a kernel.
 
     Attributes
@@ -42,7 +42,7 @@ class Template:
     letters: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, names: Sequence[str], params: Sequence[CParam]) -> Template:
+    def of(cls, names: Sequence[str], params: Sequence[CParam]) -> RawTemplate:
         """Return the template of a kernel; without names it has the placeholders alone."""
         letters = tuple(dict.fromkeys(param.type for param in params if param.is_placeholder))
         return cls(tuple(names) or letters, letters)

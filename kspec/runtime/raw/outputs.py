@@ -19,7 +19,7 @@ from kspec.runtime.libraries.lookup import Library, default_library, library_of
 from kspec.runtime.libraries.registry import Plain
 from kspec.runtime.libraries.stream_order import stream_handle
 
-_DIRECT = {"numpy", "cupy", "torch", "kspec"}  # whose arrays tell device and dtype quickly
+_DIRECT = {"numpy", "cupy", "torch", "kspec"}  # libraries whose dtypes can be dictionary keys
 
 
 class NewOutputs:
@@ -49,7 +49,7 @@ class NewOutputs:
         self._pointers = [k for k, param in enumerate(params) if param.pointer]
         self._names: dict[Any, str] = {}
         self._dtypes: dict[int, str] = {}
-        # Of each output without a dtype of its own, the arrays that have the same one.
+        # Positions of the arrays that decide the dtype of an output with a placeholder.
         self._alike: dict[int, list[int]] = {}
         for position in returned:
             ctype = params[position].type
