@@ -42,8 +42,8 @@ def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
     Raises
     ------
     ArgumentTypeError
-        If it is something else; also a `TypeError`. Raw kernels write to arrays that they are
-        given, and JAX's never change.
+        If it is something else, a raw kernel too; also a `TypeError`. Raw kernels whose specs
+        have `returns` take and return JAX's arrays in plain calls, outside of `jax.jit`.
     """
     return JaxFunction(kernel_of(kernel), callback)
 

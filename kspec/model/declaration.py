@@ -19,6 +19,7 @@ from kspec.model.dimensions import core_names
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window
 from kspec.model.raw.launch_rules import LaunchRules
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam, Param, Signature
 
 # Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
@@ -320,6 +321,35 @@ class RawDeclaration:
     backward: str = ""
 
     kind = "raw"
+
+    @property
+    def signature(self) -> str:
+        """Its parameters, and what calls return and choose, in one line."""
+        text = "undeclared" if self.params is None else ", ".join(map(str, self.params))
+        rules, text = self.rules, f"({text})"
+        text += f" -> ({', '.join(rules.returned)})" if rules.returns else ""
+        text += f", template <{', '.join(rules.template)}>" if rules.template else ""
+        return text + (f", fixed {' and '.join(rules.fixed)}" if rules.fixed else "")
+
+    @property
+    def template(self) -> RawTemplate:
+        """Its template parameters: types of its parameters, and integers."""
+        return RawTemplate.of(self.rules.template, self.params or ())
+
+    @property
+    def values(self) -> dict[str, tuple[int, ...]]:
+        """The integers of the template, with the values that name expressions have."""
+        return self.template.known(self.name_expressions)
+
+    @property
+    def implied(self) -> dict[str, int]:
+        """The integers of the template that have one value only, and no other default."""
+        others = dict(self.rules.defaults)
+        return {
+            name: known[0]
+            for name, known in self.values.items()
+            if len(known) == 1 and name not in others
+        }
 
     @property
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -209,11 +209,19 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data["adjoint"] = asdict(data["adjoint"])
     if isinstance(kernel, RawDeclaration):
         del data["rules"], data["structs"], data["cooperative"]
-        data |= {"rules": asdict(kernel.rules)} if kernel.rules else {}
+        data |= {"rules": _rules_data(kernel.rules)} if kernel.rules else {}
         data |= {"structs": kernel.structs} if kernel.structs else {}
         data |= {"cooperative": True} if kernel.cooperative else {}
         if kernel.params is not None:
             data["params"] = [asdict(param) for param in kernel.params]
+    return data
+
+
+def _rules_data(rules: LaunchRules) -> dict[str, Any]:
+    data = asdict(rules)
+    for name in ("returns", "fixed", "template"):
+        if not data[name]:
+            del data[name]
     return data
 
 
@@ -303,6 +311,9 @@ def _raw(fields: dict[str, Any]) -> RawDeclaration:
             tuple(rules["block"]),
             rules["shared_mem"],
             tuple((name, default) for name, default in rules["defaults"]),
+            tuple((name, tuple(shape)) for name, shape in rules.get("returns", ())),
+            tuple(rules.get("fixed", ())),
+            tuple(rules.get("template", ())),
         )
     fields["structs"] = tuple((name, dtype) for name, dtype in fields.pop("structs", ()))
     return RawDeclaration(**fields)

@@ -367,8 +367,9 @@ def _not_of_tensors(params: Sequence[Param | CParam]) -> str:
 
 
 def _raw_operator(declaration: RawDeclaration) -> Operator:
-    defaults = dict(declaration.rules.defaults)
-    params = declaration.params or ()
+    rules = declaration.rules
+    defaults = dict(rules.defaults)
+    params = [one for one in declaration.params or () if one.name not in rules.returned]
     arguments = [_raw_argument(param) for param in params if param.name not in defaults]
     for param in params:
         if param.name in defaults:
@@ -376,11 +377,18 @@ def _raw_operator(declaration: RawDeclaration) -> Operator:
             arguments.append(
                 OperatorArgument(one.name, f"{one.type}?", default="None", keyword=True)
             )
-    sizes = ("int[]?", "None") if declaration.rules.complete else ("int[]", "")
+    implied = declaration.implied
+    for name in declaration.values:
+        type_, default = ("int?", "None") if name in defaults else ("int", "")
+        default = str(implied[name]) if name in implied else default
+        arguments.append(OperatorArgument(name, type_, default=default, keyword=True))
+    sizes = ("int[]?", "None") if rules.complete else ("int[]", "")
     for name in ("grid", "block"):
-        arguments.append(OperatorArgument(name, sizes[0], default=sizes[1], keyword=True))
-    arguments.append(OperatorArgument("shared_mem", "int?", default="None", keyword=True))
-    return Operator(declaration, tuple(arguments), 0)
+        if name not in rules.fixed:
+            arguments.append(OperatorArgument(name, sizes[0], default=sizes[1], keyword=True))
+    if "shared_mem" not in rules.fixed:
+        arguments.append(OperatorArgument("shared_mem", "int?", default="None", keyword=True))
+    return Operator(declaration, tuple(arguments), len(rules.returns))
 
 
 def _raw_argument(param: CParam) -> OperatorArgument:

@@ -179,7 +179,8 @@ def _param_checks(spec: RawSpec, spec_file: SpecFile) -> Iterator[str]:
         return iter(())
     lines = spec_file.param_lines(spec.name, len(spec.params))
     expressions = spec.declaration().name_expressions
-    return param_checks(spec.name, expressions, spec.params, ParamLines(spec_file.path, lines))
+    place = ParamLines(spec_file.path, lines)
+    return param_checks(spec.name, expressions, spec.params, place, template=spec.template)
 
 
 def _raw_origin(spec: RawSpec, spec_file: SpecFile) -> FragmentOrigin:

@@ -203,8 +203,9 @@ class GeneratedModule:
         return self._open(ReductionCallable, self._declaration(name, ReductionDeclaration))
 
     def raw(self, name: str) -> RawCallable:
-        """Return a raw kernel."""
-        return self._open(RawCallable, self._declaration(name, RawDeclaration))
+        """Return a raw kernel; a `RawFunction` if its spec says how it is launched."""
+        declaration = self._declaration(name, RawDeclaration)
+        return self._open(RawFunction if declaration.rules else RawCallable, declaration)
 
     def raw_function(self, name: str) -> RawFunction:
         """Return a raw kernel whose spec says how it is launched."""

@@ -115,7 +115,7 @@ def _extents(value: object) -> str | tuple[str, ...] | None:
     return tuple(_expression(item, "an expression", index) for index, item in enumerate(value))
 
 
-def _expression(value: object, expected: str = "an expression", *location: int) -> str:
+def _expression(value: object, expected: str = "an expression", *location: str | int) -> str:
     """Return the text of an expression, which may be a number."""
     if isinstance(value, str):
         return value
@@ -131,6 +131,21 @@ def _defaults(value: object) -> dict[str, Default]:
         if not isinstance(default, str | bool | int | float):
             raise wrong_type(default, "an expression or a number", str(name))
     return dict(value)
+
+
+def _returns(value: object) -> dict[str, str | tuple[str, ...]]:
+    """Return the shapes of returned arrays: a tuple as text, or an expression for each axis."""
+    if not isinstance(value, Mapping):
+        raise wrong_type(value, "a table of shapes, such as { y = '(n, 2)' }")
+    shapes: dict[str, str | tuple[str, ...]] = {}
+    for name, shape in value.items():
+        where = str(name)
+        if isinstance(shape, list | tuple):
+            rows = ((item, "an expression", where, index) for index, item in enumerate(shape))
+            shapes[where] = tuple(gathered(_expression, rows))
+        else:
+            shapes[where] = _expression(shape, "a shape, such as '(n, 2)'", where)
+    return shapes
 
 
 def _backward(value: object) -> str | dict[str, str] | None:
@@ -336,6 +351,24 @@ DefaultsField = Annotated[
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
     ),
+]
+ReturnsField = Annotated[
+    dict[str, str | tuple[str, ...]],
+    PlainValidator(_returns),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [_EXPRESSION, {"type": "array", "items": _EXPRESSION}]
+            },
+        }
+    ),
+]
+NamesField = Annotated[
+    tuple[str, ...],
+    PlainValidator(lambda value: _strings(value, "a list of names")),
+    PlainSerializer(list),
+    WithJsonSchema(_STRINGS),
 ]
 IdentityField = Annotated[
     str | None,

@@ -456,7 +456,7 @@ def _param_fields(spec: Spec) -> dict[str, tuple[str, ...]]:
     if spec.kind == "raw":
         declaration = spec.declaration()
         params = getattr(declaration, "params", None) or ()
-        return {"params": tuple(param.name for param in params)}
+        return {"params": tuple(param.name for param in params), "template": spec.size_names}
     return {field: getattr(spec, field).names for field in ("inputs", "outputs")}
 
 

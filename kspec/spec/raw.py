@@ -13,8 +13,10 @@ from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
 from kspec.files import resolved
 from kspec.limits import SOURCE_BYTES
 from kspec.model.declaration import RawDeclaration
-from kspec.model.raw.launch_rules import LaunchRules
-from kspec.spec import rules
+from kspec.model.raw.expressions import shape_parts
+from kspec.model.raw.launch_rules import FIXABLE, LaunchRules
+from kspec.model.raw.template import RawTemplate
+from kspec.spec import raw_rules, rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
@@ -23,6 +25,8 @@ from kspec.spec.fields import (
     ExpressionField,
     ExtentsField,
     KernelNameField,
+    NamesField,
+    ReturnsField,
 )
 
 
@@ -39,6 +43,11 @@ class RawSpec(BaseSpec):
     params: CParamsField = Field(
         None, description="Declared C parameters, such as 'const float* x'; absent: unchecked."
     )
+    template: NamesField = Field(
+        (),
+        description="Parameters of the C++ template in their order: placeholders, and integers "
+        "that calls give by name, such as ['T', 'TILE']; absent: the placeholders.",
+    )
     grid: ExtentsField = Field(
         None, description="Blocks per axis where a call does not say: 'ceil_div(n, block.x)'."
     )
@@ -50,6 +59,16 @@ class RawSpec(BaseSpec):
     )
     defaults: DefaultsField = Field(
         {}, description="What parameters are that a call leaves out: { n = 'x.size' }."
+    )
+    returns: ReturnsField = Field(
+        {},
+        description="Shapes of arrays that are allocated and returned where a call leaves them "
+        "out: { c = '(a.shape[0], b.shape[1])' }.",
+    )
+    fixed: NamesField = Field(
+        (),
+        description="Which of grid, block and shared_mem calls cannot choose: ['block'].",
+        json_schema_extra={"items": {"enum": [*FIXABLE]}},
     )
     cooperative: StrictBool = Field(
         False, description="Launch so that all blocks are resident and can wait for each other."
@@ -67,6 +86,11 @@ class RawSpec(BaseSpec):
     )
     _text: str = PrivateAttr("")
     _structs: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        """The integers of the template."""
+        return RawTemplate.of(self.template, self.params or ()).values
 
     @property
     def backward_kernel(self) -> str:
@@ -110,6 +134,9 @@ class RawSpec(BaseSpec):
                 (name, _in_one_line(one) if isinstance(one, str) else one)
                 for name, one in self.defaults.items()
             ),
+            tuple((name, _shape(one)) for name, one in self.returns.items()),
+            tuple(one for one in FIXABLE if one in self.fixed),
+            self.template,
         )
 
     def bindings(self) -> rules.Bindings:
@@ -143,15 +170,40 @@ class RawSpec(BaseSpec):
         names = [param.name for param in self.params or ()]
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             yield Fault(("params",), f"two parameters are called {name!r}", word=name)
-        letters = dict.fromkeys(p.type for p in self.params or () if p.is_placeholder)
-        if named:
-            yield from rules.instances_fit(tuple(letters), self.name_expressions or (self.name,))
+        yield from self._call_faults(info, named)
+
+    def _call_faults(self, info: ValidationInfo, named: bool) -> Iterator[Fault]:
+        """Check the template, the launch and the returned arrays; `named`: so are the kernels."""
+        params = self.params or ()
+        names = [param.name for param in params]
+        declared = accepted(info, "params")
+        # Names that are wrong are integers nevertheless, so that expressions know them.
+        template = RawTemplate.of(self.template, params)
+        if declared and accepted(info, "template"):
+            faults = tuple(raw_rules.template_fits(self.template, self.params))
+            yield from faults
+            if named and not faults:
+                expressions = self.name_expressions or (self.name,)
+                yield from raw_rules.instances_fit(template, expressions)
         if self.params is not None:
             yield from self._example_faults(names, names)
-        if accepted(info, "params"):
-            texts = {"grid": self.grid, "block": self.block, "shared_mem": self.shared_mem or None}
-            known = {field: text for field, text in texts.items() if accepted(info, field)}
-            yield from rules.launch_rules_fit(self.params, known, self.defaults)
+        texts = {"grid": self.grid, "block": self.block, "shared_mem": self.shared_mem or None}
+        known = {field: text for field, text in texts.items() if accepted(info, field)}
+        if declared and accepted(info, "template"):
+            yield from raw_rules.launch_rules_fit(
+                self.params, known, self.defaults, self.returns, template
+            )
+        if declared and self.params is not None:
+            yield from raw_rules.returns_fit(params, self.returns, self._structs)
+        yield from raw_rules.fixed_fits(self.fixed, known)
+        values = template.known(self.name_expressions)
+        yield from raw_rules.values_fit(values, self.defaults, "defaults")
+        if self.example:
+            yield from raw_rules.values_fit(values, self.example.sizes, "example", "sizes")
+            for field in self.fixed:
+                if getattr(self.example, field, None):
+                    message = f"{field!r} is fixed by the spec; leave it out"
+                    yield Fault(("example", field), message, at_key=True)
 
     def _read_source(self, folder: Path | None) -> Iterator[Fault]:
         if folder is None:
@@ -173,6 +225,12 @@ class RawSpec(BaseSpec):
                 self._text = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 yield Fault(("source",), f"cannot read {self.source!r}: {error}")
+
+
+def _shape(written: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the expressions of a shape, one for each axis."""
+    parts = (text for _, text in shape_parts(written)) if isinstance(written, str) else written
+    return tuple(map(_in_one_line, parts))
 
 
 def _in_one_line(expression: str) -> str:

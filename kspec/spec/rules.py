@@ -27,13 +27,10 @@ from kspec.cpp.fragments import (
     template_parameters,
     unbalanced,
 )
-from kspec.cpp.name_expressions import template_arguments
 from kspec.cpp.names import name_problem
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import MAX_SIZE
-from kspec.model.raw.expressions import ExpressionError, ExpressionScope, parse_expression
-from kspec.model.raw.launch_rules import Default, constant_problem, scope_of
-from kspec.model.signature import CParam, Signature
+from kspec.model.signature import Signature
 from kspec.spec.faults import Fault
 
 Binding = tuple[tuple[str, str], ...]
@@ -277,89 +274,6 @@ def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Faul
         if names and names[-1] not in words:
             message = f"the code has no kernel {names[-1]!r}; name_expressions says which it has"
             yield Fault(("name_expressions", index), message, offset=0, length=len(expression))
-
-
-def instances_fit(letters: tuple[str, ...], name_expressions: tuple[str, ...]) -> Iterator[Fault]:
-    """Check that the placeholders of a raw kernel's parameters can choose a name expression."""
-    if not letters:
-        return
-    for index, expression in enumerate(name_expressions):
-        count = len(template_arguments(expression))
-        if expression.strip() and count != len(letters):
-            instance = f"{expression.partition('<')[0]}<{', '.join(['float'] * len(letters))}>"
-            message = (
-                f"{expression!r} does not fit the type placeholders of the parameters "
-                f"({', '.join(letters)}); a name expression has one type for each: {instance!r}"
-            )
-            yield Fault(("name_expressions", index), message, offset=0, length=len(expression))
-
-
-def launch_rules_fit(
-    params: tuple[CParam, ...] | None,
-    texts: Mapping[str, str | tuple[str, ...] | None],
-    defaults: Mapping[str, Default],
-) -> Iterator[Fault]:
-    """Check the expressions of a raw kernel's grid, block, shared memory and parameters.
-
-    In `texts`, absent fields are None, and those whose values were refused are missing.
-    """
-    given = {field: text for field, text in texts.items() if text is not None}
-    if params is None:
-        for field in (*given, *(["defaults"] if defaults else [])):
-            message = f"{field!r} needs declared parameters: params = ['float* x', 'int n']"
-            yield Fault((field,), message, at_key=True)
-        return
-    for field, other in (("grid", "block"), ("block", "grid")):
-        if field in given and texts.get(other, "") is None:
-            message = f"{field!r} needs {other!r} too: a call has both or neither"
-            yield Fault((field,), message, at_key=True)
-    for field, text in given.items():
-        scope = scope_of(field, params, defaults)
-        if isinstance(text, str):
-            yield from _expression_faults((field,), field, text, scope)
-            continue
-        for index, one in enumerate(text):
-            yield from _expression_faults((field, index), field, one, scope)
-    yield from _default_faults(params, defaults)
-
-
-def _default_faults(params: tuple[CParam, ...], defaults: Mapping[str, Default]) -> Iterator[Fault]:
-    scope = scope_of("defaults", params, defaults)
-    known = {param.name: param for param in params}
-    for name, default in defaults.items():
-        where, param = ("defaults", name), known.get(name)
-        if param is None:
-            have = ", ".join(known) or "none"
-            message = f"{name!r} is not a parameter of this kernel (it has: {have})"
-            yield Fault(where, message, at_key=True)
-            continue
-        row = dtypes.from_ctype(param.type)
-        if param.pointer or (row is None and not param.is_placeholder):
-            message = f"{name!r} is declared {param}; only numbers have defaults"
-            yield Fault(where, message, at_key=True)
-        elif isinstance(default, str):
-            yield from _expression_faults(where, "defaults", default, scope)
-        elif isinstance(default, float) and row is not None and row.kind in "iub":
-            yield Fault(where, f"{name!r} is declared {param}, so its default is an integer")
-        elif row is not None and row.kind in "iu" and not _fits(int(default), row):
-            yield Fault(where, f"{name!r} is declared {param}, which cannot hold {default}")
-
-
-def _fits(number: int, row: dtypes.DType) -> bool:
-    bits = 8 * row.itemsize
-    least = -(1 << (bits - 1)) if row.kind == "i" else 0
-    return least <= number < least + (1 << bits)
-
-
-def _expression_faults(
-    location: tuple[str | int, ...], rule: str, text: str, scope: ExpressionScope
-) -> Iterator[Fault]:
-    try:
-        problems = tuple(constant_problem(rule, parse_expression(text, scope)))
-    except ExpressionError as error:
-        problems = error.problems
-    for one in problems:
-        yield Fault(location, one.message, one.offset, one.length)
 
 
 def preamble_is_generic(

@@ -110,6 +110,8 @@ def _reason(one: Operator, fault: str) -> str:
         return (
             "the kernel writes to its arguments, which autograd cannot follow; call .detach() on it"
         )
+    if isinstance(one.declaration, RawDeclaration):
+        return "autograd has no gradients of raw kernels; call .detach() on it"
     return "the kernel has no gradients; call .detach() on it, or declare `backward`"
 
 

@@ -103,16 +103,19 @@ def _single(value: Any) -> Any:
 def _raw(one: Operator, kernel: KernelCallable[Any], names: Sequence[str]) -> Implementation:
     assert isinstance(one.declaration, RawDeclaration)
     order = [param.name for param in one.declaration.params or ()]
+    integers = list(one.declaration.values)
     call: Any = kernel
     follows = bool(one.declaration.rules)
 
-    def run(*args: Any, **keywords: Any) -> None:
+    def run(*args: Any, **keywords: Any) -> Any:
         values = {**dict(zip(names, map(_plain, args), strict=True)), **keywords}
         sizes = [values.pop(name, None) for name in ("grid", "block")]
         grid, block = (None if size is None else tuple(size) for size in sizes)
         shared_mem = values.pop("shared_mem", None)
+        arguments = tuple(values.get(name) for name in order)
         if not follows:
-            shared_mem = shared_mem or 0
-        call(grid, block, tuple(values.get(name) for name in order), shared_mem=shared_mem)
+            return call(grid, block, arguments, shared_mem=shared_mem or 0)
+        template = tuple(values.get(name) for name in integers)
+        return call(grid, block, arguments, shared_mem=shared_mem, template=template)
 
     return run

@@ -25,6 +25,7 @@ from kspec.model.infer import (
 )
 from kspec.model.neighbours.binding import neighbours_of
 from kspec.model.operators import Operator
+from kspec.model.raw.returns import infer_returns
 from kspec.model.shapes import refusal_to_broadcast
 from kspec.model.signature import Param
 
@@ -41,7 +42,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         device = _device(declaration.name, arrays)
         if isinstance(declaration, RawDeclaration):
-            return None
+            return _raw_results(declaration, given, device)
         inputs = abstract(declaration.inputs, arrays)
         if not one.results:
             bind_types(declaration, inputs, abstract(declaration.outputs, arrays))
@@ -58,6 +59,25 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         return results[0] if len(results) == 1 else results
 
     return fake
+
+
+def _raw_results(
+    declaration: RawDeclaration, given: Mapping[str, Any], device: torch.device
+) -> Any:
+    """Return the arrays that a raw kernel returns: None, a tensor, or a tuple of several."""
+    if not declaration.rules.returns:
+        return None
+    known = {
+        name: Abstract(tuple(one.shape), _short(one.dtype))
+        if isinstance(one, torch.Tensor)
+        else one
+        for name, one in given.items()
+    }
+    results = tuple(
+        torch.empty(shape, dtype=dtype_named(dtype), device=device)
+        for shape, dtype in infer_returns(declaration, known)
+    )
+    return results[0] if len(results) == 1 else results
 
 
 def _infer(one: Operator, given: Mapping[str, Any], arrays: Mapping[str, torch.Tensor]) -> Inferred:

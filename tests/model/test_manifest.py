@@ -43,6 +43,18 @@ KERNELS = (
         structs=(("Point", "{x: float32}"),),
         cooperative=True,
     ),
+    RawDeclaration(
+        "w",
+        ("w<float, 4>",),
+        (CParam("T", "x", pointer=True), CParam("float", "y", pointer=True)),
+        rules=LaunchRules(
+            ("1",),
+            ("N",),
+            returns=(("y", ("x.size", "N")),),
+            fixed=("grid", "block"),
+            template=("T", "N"),
+        ),
+    ),
 )
 IMAGE = ImageEntry(
     "m.fatbin", "00", ("sm_80", "compute_80"), "nvrtc 13.0", {"k<int>": "_Z1k"},
@@ -144,3 +156,12 @@ def sealed(text: str) -> str:
     """Return a manifest with the digest that belongs to it."""
     before, between, _ = text.rpartition(',\n "sha256": "')
     return f'{before}{between}{hashlib.sha256(before.encode()).hexdigest()}"\n}}\n'
+
+
+def test_rules_of_most_raw_kernels_are_short() -> None:
+    (entry, *_) = json.loads(manifest.dump(FULL))["modules"]
+    rules = {one["name"]: one.get("rules") for one in entry["kernels"] if one["kind"] == "raw"}
+    assert rules["k"] is None and rules["u"] is None
+    assert set(rules["v"]) == {"grid", "block", "shared_mem", "defaults"}
+    assert rules["w"]["returns"] == [["y", ["x.size", "N"]]]
+    assert (rules["w"]["fixed"], rules["w"]["template"]) == (["grid", "block"], ["T", "N"])

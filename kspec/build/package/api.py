@@ -10,6 +10,7 @@ docstrings come from `kspec.build.package.docs`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import keyword
@@ -420,33 +421,75 @@ class _Result:
 
 
 def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
-    rules = spec.launch_rules
-    sizes = ["grid: Dim3 | None = None", "block: Dim3 | None = None"] if rules.complete else []
-    parameters = [] if rules.complete else ["grid: Dim3", "block: Dim3"]
-    words: tuple[str, ...] = ()
-    keywords: list[str] = []
-    if spec.params is None:
-        parameters.append("args: Sequence[Any]")
-        arguments = "args"
-    else:
-        words = _python_names(spec.params)
-        typed = [
-            f"{word}: {_raw_type(param)}" for word, param in zip(words, spec.params, strict=True)
-        ]
-        positional, keywords = _optional_last(typed, [p.name in spec.defaults for p in spec.params])
-        parameters += positional
-        arguments = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
-    shared = "int | None = None" if rules.shared_mem else "int = 0"
-    parameters += ["*", *keywords, *sizes, f"shared_mem: {shared}", "stream: Stream | None = None"]
-    passed = ["shared_mem=shared_mem", "stream=stream"]
+    rules, declaration = spec.launch_rules, spec.declaration()
+    params = spec.params or ()
+    words = _python_names([*params, *declaration.template.numbers])
+    values = words[len(params) :]
+    words = words[: len(params)]
+
+    def parameters(types: ArrayTypes) -> tuple[str, ...]:
+        sizes = [one for one in ("grid", "block") if one not in rules.fixed]
+        texts = [] if rules.complete else [f"{one}: Dim3" for one in sizes]
+        keywords: list[str] = []
+        if spec.params is None:
+            texts.append("args: Sequence[Any]")
+        else:
+            listed = [
+                f"{word}: {_raw_type(spec, param, types)}"
+                for word, param in zip(words, params, strict=True)
+            ]
+            left_out = {*spec.defaults, *rules.returned}
+            positional, keywords = _optional_last(listed, [p.name in left_out for p in params])
+            texts += positional
+        keywords += _template_keywords(spec, values)
+        keywords += [f"{one}: Dim3 | None = None" for one in sizes] if rules.complete else []
+        if "shared_mem" not in rules.fixed:
+            default = "int | None = None" if rules.shared_mem else "int = 0"
+            keywords.append(f"shared_mem: {default}")
+        return (*texts, "*", *keywords, "stream: Stream | None = None")
+
+    sizes = ["None" if one in rules.fixed else one for one in ("grid", "block")]
+    passed = [*sizes, "args" if spec.params is None else docs.tuple_text(words)]
+    passed += [f"template={docs.tuple_text(values)}"] if values else []
+    passed += [] if "shared_mem" in rules.fixed else ["shared_mem=shared_mem"]
+    passed.append("stream=stream")
     passed += [f"cluster={spec.cluster!r}"] if spec.cluster else []
     passed += ["pdl=True"] if spec.pdl else []
-    call = _call(callee, ["grid", "block", arguments, *passed])
-    doc = docs.raw_doc(spec, words, place)
-    opener = "raw_function" if rules else "raw"
+    arrays = [one for one in map(functools.partial(_array_param, spec), params) if one is not None]
+    returned = [one for one in arrays if one.name in rules.returned]
+    ways: tuple[ArrayTypes, ...] = (ANY,)
+    if returned:
+        ways = typed.signatures([one for one in arrays if one not in returned], returned)
+    several: tuple[Overload, ...] = ()
+    shown, returns = ways[0], ways[0].result(returned, False, False)
+    if len(ways) > 1:
+        several = tuple(
+            Overload(parameters(types), types.result(returned, False, False)) for types in ways
+        )
+        shown, returns = ANY, "Any"
     return FunctionContext(
-        name, spec.name, opener, callee, tuple(parameters), "None", doc, _body(call, "None")
+        name,
+        spec.name,
+        "raw_function" if rules else "raw",
+        callee,
+        parameters(shown),
+        returns,
+        docs.raw_doc(spec, words, values, place),
+        _body(_call(callee, passed), returns),
+        several,
     )
+
+
+def _template_keywords(spec: RawSpec, words: Sequence[str]) -> list[str]:
+    """Return the parameters of a function that are integers of the kernel's template."""
+    implied = spec.declaration().implied
+    texts = []
+    for word, name in zip(words, spec.size_names, strict=True):
+        if name in spec.defaults:
+            texts.append(f"{word}: int | None = None")
+        else:
+            texts.append(f"{word}: int" + (f" = {implied[name]}" if name in implied else ""))
+    return texts
 
 
 def _optional_last(typed: list[str], optional: list[bool]) -> tuple[list[str], list[str]]:
@@ -460,11 +503,23 @@ def _optional_last(typed: list[str], optional: list[bool]) -> tuple[list[str], l
     return positional, keywords
 
 
-def _raw_type(param: CParam) -> str:
+def _raw_type(spec: RawSpec, param: CParam, types: ArrayTypes) -> str:
+    """Return the annotation of a parameter, without the None of a default."""
     if param.pointer:
-        return "AnyArray | None"
+        array = _array_param(spec, param)
+        text = "AnyArray" if array is None or not spec.returns else types.of(array)
+        needed = param.name in spec.returns or param.name in docs.shape_words(spec)
+        return text if needed else f"{text} | None"
     known = param.is_placeholder or dtypes.from_ctype(param.type) is not None
     return "Scalar" if known else "Any"
+
+
+def _array_param(spec: RawSpec, param: CParam) -> Param | None:
+    """Return a pointer as the parameter of an array; None for numbers, and without a dtype."""
+    row = dtypes.from_ctype(param.type)
+    if not param.pointer or not (row or param.is_placeholder or param.type in spec.structs):
+        return None
+    return Param(row.name if row else spec.structs.get(param.type, param.type), param.name)
 
 
 def _python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:

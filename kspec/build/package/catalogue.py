@@ -161,6 +161,9 @@ def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
     if isinstance(spec, RawSpec):
         for param in spec.params or ():
             yield ArgumentRow(param.name, *_raw_row(spec, param))
+        for name, known in spec.declaration().values.items():
+            listed = " or ".join(map(str, known))
+            yield ArgumentRow(name, "int", listed, f"of the template{_default_of(spec, name)}")
         return
     scalars = spec.declaration().scalars
     windows = windows_of(spec.declaration())
@@ -193,12 +196,20 @@ def _core(param: Param) -> str:
 
 
 def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
-    default = f", default {spec.defaults[param.name]}" if param.name in spec.defaults else ""
+    default = _default_of(spec, param.name)
     row = dtypes.from_ctype(param.type)
     name = row.name if row else param.type
+    shape = dict(spec.launch_rules.returns).get(param.name)
+    if shape is not None:
+        return name, docs.tuple_text(shape), "returned"
     if param.pointer:
         return name, "any, C-contiguous", ("read" if param.const else "written") + default
     return name, "number" if row or param.is_placeholder else "value", f"input{default}"
+
+
+def _default_of(spec: RawSpec, name: str) -> str:
+    default = spec.defaults.get(name, spec.declaration().implied.get(name))
+    return "" if default is None else f", default {default}"
 
 
 def _coverage(spec: Spec) -> Iterator[str]:
@@ -260,8 +271,11 @@ def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext
     return "\n".join([*lines, f"{names} = {result}"])
 
 
-def _results(spec: Spec) -> tuple[Param, ...]:
-    return () if isinstance(spec, RawSpec) else spec.outputs.params
+def _results(spec: Spec) -> tuple[Param | CParam, ...]:
+    if isinstance(spec, RawSpec):
+        params = {param.name: param for param in spec.params or ()}
+        return tuple(params[name] for name in spec.returns)
+    return spec.outputs.params
 
 
 def _name(name: str) -> str:

@@ -7,6 +7,7 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,13 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 from kspec.spec.struct_tables import Struct
 
 _WIDTH = 92
+# Descriptions of the sizes that a call may choose.
+_SIZES = {
+    ("grid", "block"): "Number of blocks, and of threads in each; one to three numbers.",
+    ("grid",): "Number of blocks; one to three numbers.",
+    ("block",): "Number of threads of a block; one to three numbers.",
+}
+_WORD = re.compile(r"[A-Za-z_]\w*")
 Lines = list[str]
 
 
@@ -223,33 +231,62 @@ def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
     return tuple((name, textwrap.dedent(text).strip()) for name, text in fields if text.strip())
 
 
-def raw_doc(spec: RawSpec, words: Sequence[str], place: SpecLocation) -> tuple[str, ...]:
-    """Return the docstring of a function that launches a raw kernel."""
+def shape_words(spec: RawSpec) -> frozenset[str]:
+    """Return the names in the shapes of returned arrays."""
+    texts = (text for _, shape in spec.launch_rules.returns for text in shape)
+    return frozenset(word for text in texts for word in _WORD.findall(text))
+
+
+def raw_doc(
+    spec: RawSpec, words: Sequence[str], values: Sequence[str], place: SpecLocation
+) -> tuple[str, ...]:
+    """Return the docstring of a function that launches a raw kernel.
+
+    `words` and `values` are the names of its parameters, and of the integers of its template.
+    """
     rules = spec.launch_rules
     lines = [*_summary(spec), "", *_heading("Parameters")]
-    sizes = "Number of blocks, and of threads in each; one to three numbers."
     if not rules.complete:
-        lines += ["grid, block : tuple of int", *_indented(sizes)]
+        lines += ["grid, block : tuple of int", *_indented(_SIZES["grid", "block"])]
     if spec.params is None:
         lines.append("args : sequence")
         lines += _indented(
             "Arrays pass their address; Python int, float, complex and bool pass 8, 8, 16 and "
             "1 bytes, NumPy scalars their own. Nothing is checked."
         )
+    shapes = dict(rules.returns)
     for word, param in zip(words, spec.params or (), strict=True):
         default = (
             f", default ``{spec.defaults[param.name]}``" if param.name in spec.defaults else ""
         )
-        lines += [f"{word} : {_c_type(spec, param)}{default}", *_indented(_c_text(param))]
+        if param.name in shapes:
+            lines.append(f"{word} : {_c_array(param)}, optional")
+            shape = f"a new array of shape ``{tuple_text(shapes[param.name])}`` by default."
+            lines += _indented(f"{_c_text(param)[:-1]}; {shape}")
+            continue
+        what = _c_type(spec, param)
+        if param.pointer and param.name in shape_words(spec):
+            what = _c_array(param)
+        lines += [f"{word} : {what}{default}", *_indented(_c_text(param))]
+    lines += _template_values(spec, values)
     if rules.complete:
-        for axis, texts in (("grid", rules.grid), ("block", rules.block)):
-            lines.append(f"{axis} : tuple of int, default ``{_tuple_text(texts)}``")
-        lines += _indented(sizes)
-    default = f"``{rules.shared_mem}``" if rules.shared_mem else "0"
-    lines += [f"shared_mem : int, default {default}", *_indented("Dynamic shared memory in bytes.")]
-    lines += [*_stream(), "", *_heading("Raises")]
+        free = [one for one in ("grid", "block") if one not in rules.fixed]
+        for axis in free:
+            texts = rules.grid if axis == "grid" else rules.block
+            lines.append(f"{axis} : tuple of int, default ``{tuple_text(texts)}``")
+        lines += _indented(_SIZES[tuple(free)]) if free else []
+    if "shared_mem" not in rules.fixed:
+        default = f"``{rules.shared_mem}``" if rules.shared_mem else "0"
+        lines.append(f"shared_mem : int, default {default}")
+        lines += _indented("Dynamic shared memory in bytes.")
+    lines += [*_stream(), "", *_raw_returns(spec, words), *_heading("Raises")]
     lines += ["ArgumentTypeError", "    An argument does not fit; also a `TypeError`."]
-    lines += ["LaunchError", "    Grid, block or shared memory are impossible on the device.", ""]
+    if values:
+        lines += ["InstanceNotBuilt", "    No name expression has these types and values."]
+    lines += ["LaunchError", "    Grid, block or shared memory are impossible on the device."]
+    if shapes:
+        lines += ["ShapeError", "    A given output has another shape; also a `ValueError`."]
+    lines.append("")
     lines += _heading("Notes")
     lines += _wrapped(f"Raw kernel, declared in {place}.")
     if spec.source:
@@ -261,6 +298,10 @@ def raw_doc(spec: RawSpec, words: Sequence[str], place: SpecLocation) -> tuple[s
     ]
     if launched:
         lines += _wrapped(f"It is launched {', '.join(launched)}.")
+    for one in rules.fixed:
+        text = rules.shared_mem if one == "shared_mem" else tuple_text(getattr(rules, one))
+        what = "dynamic shared memory" if one == "shared_mem" else one
+        lines += _wrapped(f"Its {what} is fixed: ``{text}``.")
     names = ", ".join(f"``{name}``" for name in spec.declaration().name_expressions)
     lines += _wrapped(f"Precompiled: {names}{place.compiled_for}.")
     return _safe(lines)
@@ -297,9 +338,12 @@ def operator_doc(
         lines += _axis_and_keepdims()
     if isinstance(spec, ElementwiseSpec):
         lines += _windowed(spec, spec.size_names)
-    if "grid" in names:
-        lines.append("grid, block : sequence of int")
-        lines += _indented("Number of blocks, and of threads in each; one to three numbers.")
+    if isinstance(spec, RawSpec):
+        lines += _template_values(spec, spec.size_names)
+    sizes = [name for name in ("grid", "block") if name in names]
+    if sizes:
+        lines.append(f"{', '.join(sizes)} : sequence of int")
+        lines += _indented(_SIZES[tuple(sizes)])
     lines += ["", *_heading("Notes"), *_wrapped(f"``{one.schema}``, declared in {place}.")]
     table = getattr(spec, "backward", None)
     if isinstance(table, Mapping) and _has_gradients(spec, one.form):
@@ -315,10 +359,10 @@ def _has_gradients(spec: Spec, form: str) -> bool:
     return gradients is None or not form_gradient_fault(own, gradients.declaration(), form)
 
 
-def _tuple_text(texts: Sequence[str]) -> str:
+def tuple_text(texts: Sequence[str]) -> str:
     """Return expressions as the tuple that they make.
 
-    >>> _tuple_text(["ceil_div(n, 256)"])
+    >>> tuple_text(["ceil_div(n, 256)"])
     '(ceil_div(n, 256),)'
     """
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
@@ -455,10 +499,51 @@ def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lin
     return _wrapped(f"{what} {compiled}; {others} compile on first use.")
 
 
+def _template_values(spec: RawSpec, words: Sequence[str]) -> Lines:
+    """Return the keyword arguments that are integers of the kernel's template."""
+    declaration, lines = spec.declaration(), list[str]()
+    for word, name in zip(words, declaration.values, strict=True):
+        known = declaration.values[name]
+        default = spec.defaults.get(name, declaration.implied.get(name))
+        text = f"``{default}``" if isinstance(default, str) else str(default)
+        lines.append(f"{word} : int" + ("" if default is None else f", default {text}"))
+        lines += _indented(f"Number that the compiler knows: {_listed(list(map(str, known)))}.")
+    return lines
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return words as a sentence has them: ``16, 32 or 64``."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _raw_returns(spec: RawSpec, words: Sequence[str]) -> Lines:
+    """Return the section about the arrays that a raw kernel returns."""
+    pairs = zip(words, spec.params or (), strict=True)
+    rows = {param.name: (word, param) for word, param in pairs}
+    found = [rows[name] for name in spec.returns]
+    if not found:
+        return []
+    lines = _heading("Returns")
+    if len(found) > 1:
+        lines.append("tuple of arrays")
+        for word, param in found:
+            lines += _indented(f"`{word}`, an {_c_array(param)}.")
+    else:
+        word, param = found[0]
+        lines += [_c_array(param), *_indented(f"`{word}`.")]
+    return [*lines, *_indented("New arrays are of the library of the first array argument."), ""]
+
+
+def _c_array(param: CParam) -> str:
+    row = dtypes.from_ctype(param.type)
+    return f"array of {row.name if row else param.type}"
+
+
 def _c_type(spec: RawSpec, param: CParam) -> str:
     row = dtypes.from_ctype(param.type)
     if param.pointer:
-        return f"array of {row.name if row else param.type}, or None"
+        return f"{_c_array(param)}, or None"
     if param.type in HANDLES:
         return HANDLES[param.type]
     if param.type in spec.structs:

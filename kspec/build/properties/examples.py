@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kspec.build.properties.windowed import WindowedArray
-from kspec.cpp.name_expressions import template_arguments
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.neighbours.binding import neighbours_of
@@ -155,9 +154,10 @@ def bind_call(
     if isinstance(call.spec, RawSpec) and call.spec.params is None:
         arguments = [tuple(arguments)]
     leading = launch_sizes(call.spec)
+    keywords = {name: placed.get(name, value) for name, value in call.keywords.items()}
 
     def make() -> tuple[Any, ...]:
-        result = function(*leading, *arguments, **call.keywords)
+        result = function(*leading, *arguments, **keywords)
         if call.written:
             return tuple(placed[name] for name in call.written)
         return result if isinstance(result, tuple) else (result,)
@@ -169,7 +169,8 @@ def launch_sizes(spec: Spec) -> tuple[Any, ...]:
     """Return grid and block, where the spec does not say how the kernel is launched."""
     if not isinstance(spec, RawSpec) or spec.launch_rules.complete or spec.example is None:
         return ()
-    return spec.example.grid, spec.example.block
+    sizes = {"grid": spec.example.grid, "block": spec.example.block}
+    return tuple(size for name, size in sizes.items() if name not in spec.fixed)
 
 
 def on_device(value: Any, device: Device) -> Any:
@@ -337,10 +338,12 @@ def window_keywords(spec: ElementwiseSpec, example: Example) -> dict[str, Any]:
 def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> ExampleCall:
     values: dict[str, Any] = {}
     given = (*example.shapes, *example.scalars)
+    # Keyword-only parameters stand in front of others, so all of these are given by name.
+    left_out = {*spec.defaults, *spec.returns}
     params = {
         param.name: param
         for param in spec.params or ()
-        if param.name in given or param.name not in spec.defaults
+        if param.name in given or param.name not in left_out
     }
     bound = {**_template_arguments(spec, example), **types}
     for name in (*params, *(name for name in example.shapes if name not in params)):
@@ -353,27 +356,51 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Exam
         by_value = name in params and not params[name].pointer and isinstance(value, np.ndarray)
         values[name] = value[()] if by_value else value
     values |= {name: value for name, value in example.scalars.items() if name not in values}
-    order = example.args or tuple(name for name in values if name not in spec.defaults)
+    order = example.args or tuple(name for name in values if name not in left_out)
+    keywords: dict[str, Any] = {
+        name: value for name, value in values.items() if name in left_out and name not in order
+    }
+    keywords |= template_keywords(spec, example)
+    keywords |= {"shared_mem": example.shared_mem} if example.shared_mem else {}
+    if spec.launch_rules.complete:
+        sizes = {"grid": example.grid, "block": example.block}
+        keywords |= {name: size for name, size in sizes.items() if size}
+    return ExampleCall(spec, values, order, _written(spec, params, values, order), keywords)
+
+
+def _written(
+    spec: RawSpec, params: Mapping[str, CParam], values: Mapping[str, Any], order: Sequence[Any]
+) -> tuple[str, ...]:
+    """Return the argument that holds the result; none if the function returns it."""
+    if spec.returns:
+        return ()
     writable = [param.name for param in params.values() if param.pointer and not param.const]
     if spec.params is None:
         writable = [str(one) for one in order if isinstance(values.get(str(one)), np.ndarray)]
     if not writable:
         raise SpecError(f"kernel {spec.name!r} writes to none of its arguments")
-    keywords: dict[str, Any] = {
-        name: value for name, value in values.items() if name in spec.defaults and name not in order
-    }
-    keywords |= {"shared_mem": example.shared_mem} if example.shared_mem else {}
-    if spec.launch_rules.complete and example.grid:
-        keywords |= {"grid": example.grid, "block": example.block}
-    return ExampleCall(spec, values, order, (writable[-1],), keywords)
+    return (writable[-1],)
+
+
+def template_keywords(spec: RawSpec, example: Example) -> dict[str, int]:
+    """Return the integers of the template in an example's call: its own, or the first ones."""
+    declaration = spec.declaration()
+    first = declaration.template.values_of(_example_expression(spec, example))
+    chosen = {name: first[name] for name in declaration.values if name in first}
+    if not example.name_expression:
+        chosen = {name: value for name, value in chosen.items() if name not in spec.defaults}
+    return {**chosen, **example.sizes}
+
+
+def _example_expression(spec: RawSpec, example: Example) -> str:
+    return example.name_expression or spec.declaration().name_expressions[0]
 
 
 def _template_arguments(spec: RawSpec, example: Example) -> dict[str, str]:
     """Bind placeholders by the name expression that the example calls: T of ``f<float>``."""
-    names = spec.declaration().name_expressions
-    types = map(dtypes.from_ctype, template_arguments(example.name_expression or names[0]))
-    letters = dict.fromkeys(param.type for param in spec.params or () if param.is_placeholder)
-    return {letter: row.name for letter, row in zip(letters, types, strict=False) if row}
+    found = spec.declaration().template.types_of(_example_expression(spec, example))
+    rows = {letter: dtypes.from_ctype(text) for letter, text in found.items()}
+    return {letter: row.name for letter, row in rows.items() if row}
 
 
 def _c_dtype(spec: RawSpec, param: CParam, bound: Mapping[str, str]) -> str:

@@ -76,7 +76,8 @@ def _imports(case: Case, package: str, device: Device) -> Iterator[str]:
 
 
 def _call(case: Case) -> str:
-    keywords = [f"{key}={value!r}" for key, value in case.keywords]
+    arrays = [one.name for one in case.operands]
+    keywords = [f"{key}={key if key in arrays else repr(value)}" for key, value in case.keywords]
     keywords += [f"out={_one(case.out)}"] if case.out else []
     passed = [str(one) if isinstance(one, str) else repr(one) for one in case.order]
     if isinstance(case.spec, RawSpec) and case.spec.params is None:

@@ -145,10 +145,13 @@ def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
         raise SpecError(f"kernel {spec.name!r} is launched by its example: it needs one")
     expression = draw(st.sampled_from(spec.declaration().name_expressions))
     if example.name_expression or spec.params:
-        chosen = example.model_copy(update={"name_expression": expression, "types": {}})
+        chosen = example.model_copy(
+            update={"name_expression": expression, "types": {}, "sizes": {}}
+        )
         call = examples.make_call(spec.model_copy(update={"example": chosen}))
     else:
         call = examples.make_call(spec)
+    arrays = [name for name, value in call.values.items() if isinstance(value, np.ndarray)]
     size = draw(_sizes(spec, example))
     operands = []
     scalars = []
@@ -169,6 +172,8 @@ def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
             )
         else:
             scalars.append((name, value))
+    # Arrays by keyword are those of the case.
+    keywords = {name: None if name in arrays else one for name, one in call.keywords.items()}
     return Case(
         spec,
         function,
@@ -177,7 +182,7 @@ def _raw_cases(draw: st.DrawFn, spec: RawSpec, function: str) -> Case:
         {},
         call.order,
         call.written,
-        tuple(call.keywords.items()),
+        tuple(keywords.items()),
     )
 
 

@@ -130,8 +130,7 @@ def difference_data(found: Difference) -> dict[str, Any]:
 def signature_of(kernel: Declaration) -> str:
     """Return the declaration of a kernel in one line."""
     if isinstance(kernel, RawDeclaration):
-        params = "undeclared" if kernel.params is None else ", ".join(map(str, kernel.params))
-        return f"raw ({params})"
+        return f"raw {kernel.signature}"
     text = f"{kernel.kind} ({kernel.inputs}) -> ({kernel.outputs})"
     if isinstance(kernel, ElementwiseDeclaration) and kernel.windows:
         text += f", windows {', '.join(map(str, kernel.windows))}"

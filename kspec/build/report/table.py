@@ -20,6 +20,7 @@ from kspec.build.report.lock import Lock, LockedKernel, LockRow
 from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.tools.show import UnknownKernelError
 from kspec.errors import SpecError
+from kspec.model.raw.launch_rules import evaluate
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol
 from kspec.render import specializations
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
@@ -196,26 +197,37 @@ def _threads(plan: BuildPlan) -> Iterator[tuple[tuple[str, str], int]]:
     for spec in plan.specs:
         for one in specializations(spec):
             layout = "" if isinstance(one, RawSymbol) else one.layout
-            yield (spec.name, one.name_expression), _threads_of(spec, layout)
+            yield (spec.name, one.name_expression), _threads_of(spec, one.name_expression, layout)
 
 
-def _threads_of(spec: Spec, layout: str) -> int:
+def _threads_of(spec: Spec, expression: str, layout: str) -> int:
     if isinstance(spec, RawSpec):
-        return _raw_threads(spec)
+        return _raw_threads(spec, expression)
     if isinstance(spec, ElementwiseSpec) and spec.windows:
         return _WINDOWED
     table = REDUCTION_THREADS if isinstance(spec, ReductionSpec) else ELEMENTWISE_THREADS
     return table.get(layout, table[_STRIDED])
 
 
-def _raw_threads(spec: RawSpec) -> int:
+def _raw_threads(spec: RawSpec, expression: str) -> int:
     """Return the number of threads in the spec, in its example, or the default."""
-    written = spec.launch_rules.block
-    if written and all(text.isdigit() for text in written):
-        sizes = tuple(map(int, written))
-    else:
-        sizes = spec.example.block if spec.example else ()
+    sizes = _block_of(spec, expression) or (spec.example.block if spec.example else ())
     threads = 1
     for size in sizes:
         threads *= size
     return threads if sizes else _RAW_THREADS
+
+
+def _block_of(spec: RawSpec, expression: str) -> tuple[int, ...]:
+    """Return the block in the spec if it depends on the template alone, else nothing."""
+    template, params = spec.declaration().template, spec.params or ()
+    values = template.values_of(expression)
+    names = {
+        f"v{position}": values[name]
+        for position, name in enumerate(template.values, len(params))
+        if name in values
+    }
+    block = spec.launch_rules.parse(params).block
+    if any(python not in names for one in block for _, python in one.values):
+        return ()
+    return tuple(evaluate(one, names) for one in block)

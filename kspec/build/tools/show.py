@@ -63,8 +63,7 @@ def show_kernel(plan: BuildPlan, name: str, stage: str) -> str:
 
 def _signature(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
     if isinstance(spec, RawSpec):
-        params = "undeclared" if spec.params is None else ", ".join(map(str, spec.params))
-        lines = [f"{spec.kind} {spec.name}({params})"]
+        lines = [f"{spec.kind} {spec.name}{spec.declaration().signature}"]
     else:
         lines = [f"{spec.kind} {spec.name}({spec.inputs}) -> ({spec.outputs})"]
     number = unit.spec_file.specs.index(spec)

@@ -140,6 +140,24 @@ def parse_expression(text: str, scope: ExpressionScope) -> Expression:
     return Expression(text, python, tuple(dict.fromkeys(translator.values)))
 
 
+def shape_parts(text: str) -> tuple[tuple[int, str], ...]:
+    """Return the expressions of a shape with their offsets: those of a tuple, or one.
+
+    >>> shape_parts("(a.shape[0], 4)"), shape_parts("2 * n"), shape_parts("()")
+    (((1, 'a.shape[0]'), (13, '4')), ((0, '2 * n'),), ())
+    """
+    source = text.replace("\n", " ")
+    start = len(source) - len(source.lstrip())
+    try:
+        tree = ast.parse(source.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ((0, text),)  # which is refused as an expression
+    if not isinstance(tree, ast.Tuple):
+        return ((0, text),)
+    spans = [_span(source.strip(), node) for node in tree.elts]
+    return tuple((start + first, source[start + first : start + last]) for first, last in spans)
+
+
 _OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -346,10 +364,14 @@ class _Translator:
         return self._source[start:end]
 
     def _span(self, node: ast.expr) -> tuple[int, int]:
-        """Return the characters of a node, which the parser counts in bytes."""
-        data = self._source.encode()
-        start, end = node.col_offset, node.end_col_offset or node.col_offset
-        return len(data[:start].decode()), len(data[:end].decode())
+        return _span(self._source, node)
+
+
+def _span(source: str, node: ast.expr) -> tuple[int, int]:
+    """Return the characters of a node, which the parser counts in bytes."""
+    data = source.encode()
+    start, end = node.col_offset, node.end_col_offset or node.col_offset
+    return len(data[:start].decode()), len(data[:end].decode())
 
 
 def _constant_index(node: ast.expr) -> int | None:

@@ -6,7 +6,8 @@
 >>> parsed.grid[0].python, parsed.defaults[1].python
 ('(-(-v1 // b0))', 'prod(s0)')
 
-Defaults of parameters come first, then block, grid and shared memory; each sees those before it.
+Defaults of parameters come first, then shapes of returned arrays, block, grid and shared memory;
+each sees those before it.  Integers of the kernel's C++ template are parameters behind all others.
 Specs have the same checked, with positions; `kspec.runtime.raw.launch_rules` evaluates them.
 """
 
@@ -26,6 +27,7 @@ from kspec.model.raw.expressions import (
     RefusedName,
     parse_expression,
 )
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam
 
 # Number given to a parameter that a call leaves out: an expression, or itself.
@@ -35,17 +37,30 @@ Default = str | bool | int | float
 BUILTINS = {"len": len, "max": max, "min": min, "prod": math.prod}
 
 # The least value of an expression, by its field.
-LEAST = {"grid": 1, "block": 1, "shared_mem": 0}
+LEAST = {"grid": 1, "block": 1, "shared_mem": 0, "returns": 0}
+
+# What a spec may keep calls from choosing.
+FIXABLE = ("grid", "block", "shared_mem")
+
+_ORDER = "defaults, then returns, then block, then grid"
 
 
 @dataclass(frozen=True)
 class ParsedRules:
-    """The expressions of `LaunchRules`, checked; `defaults` by the parameter's position."""
+    """The expressions of `LaunchRules`, checked; `defaults` and `returns` by position."""
 
     grid: tuple[Expression, ...] = ()
     block: tuple[Expression, ...] = ()
     shared_mem: Expression | None = None
     defaults: Mapping[int, Expression] = field(default_factory=dict)
+    returns: Mapping[int, tuple[Expression, ...]] = field(default_factory=dict)
+
+    @property
+    def listed(self) -> tuple[Expression, ...]:
+        """All of them."""
+        shapes = (one for shape in self.returns.values() for one in shape)
+        rest = (self.shared_mem,) if self.shared_mem else ()
+        return (*self.block, *self.grid, *self.defaults.values(), *shapes, *rest)
 
 
 @dataclass(frozen=True)
@@ -60,26 +75,44 @@ class LaunchRules:
         Dynamic shared memory in bytes.
     defaults : tuple of (str, number or str)
         What parameters are that a call leaves out.
+    returns : tuple of (str, tuple of str)
+        Shapes of the arrays that a call leaves out and gets back.
+    fixed : tuple of {"grid", "block", "shared_mem"}
+        What a call cannot choose.
+    template : tuple of str
+        Names of the template parameters, if they are named.
     """
 
     grid: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
     shared_mem: str = ""
     defaults: tuple[tuple[str, Default], ...] = ()
+    returns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    fixed: tuple[str, ...] = ()
+    template: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is said."""
-        return bool(self.grid or self.block or self.shared_mem or self.defaults)
+        sizes = self.grid or self.block or self.shared_mem
+        return bool(sizes or self.defaults or self.returns or self.template)
 
     @property
     def complete(self) -> bool:
         """Whether a call need not say grid and block."""
         return bool(self.grid and self.block)
 
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """Names of the arrays that a call may leave out, and gets back."""
+        return tuple(name for name, _ in self.returns)
+
     def parse(self, params: Sequence[CParam]) -> ParsedRules:
         """Return the expressions; raise `ExpressionError` for the first that is wrong."""
         defaulted = {name for name, _ in self.defaults}
-        scopes = {one: scope_of(one, params, defaulted) for one in (*LEAST, "defaults")}
+        params = (*params, *RawTemplate.of(self.template, params).numbers)
+        scopes = {
+            one: scope_of(one, params, defaulted, self.returned) for one in (*LEAST, "defaults")
+        }
         positions = {param.name: position for position, param in enumerate(params)}
         return ParsedRules(
             tuple(parse_expression(text, scopes["grid"]) for text in self.grid),
@@ -90,10 +123,19 @@ class LaunchRules:
                 for name, default in self.defaults
                 if isinstance(default, str)
             },
+            {
+                positions[name]: tuple(parse_expression(one, scopes["returns"]) for one in shape)
+                for name, shape in self.returns
+            },
         )
 
 
-def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) -> ExpressionScope:
+def scope_of(
+    rule: str,
+    params: Sequence[CParam],
+    defaulted: Collection[str],
+    returned: Collection[str] = (),
+) -> ExpressionScope:
     """Return the names that an expression of `rule` may use.
 
     A parameter's Python name is made of its position: ``v2`` its value, ``s2`` its shape, ``i2``
@@ -101,16 +143,21 @@ def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) ->
 
     Parameters
     ----------
-    rule : {"defaults", "block", "grid", "shared_mem"}
+    rule : {"defaults", "returns", "block", "grid", "shared_mem"}
         What the expression is for.
     params : sequence of CParam
-        Declared parameters.
+        Declared parameters, and integers of the template.
     defaulted : collection of str
         Those that have a default.
+    returned : collection of str
+        Those that are allocated if a call leaves them out.
     """
     names = {param.name: _name(position, param) for position, param in enumerate(params)}
     if rule == "defaults":
         names |= dict.fromkeys(defaulted, RefusedName("has a default itself"))
+        names |= dict.fromkeys(returned, RefusedName(f"is not known yet: first come {_ORDER}"))
+    elif rule == "returns":
+        names |= dict.fromkeys(returned, RefusedName("is returned itself"))
     sizes = {"block": "b", "grid": "g"}
     seen = {"grid": ("block",), "shared_mem": ("block", "grid")}.get(rule, ())
     for name, letter in sizes.items():
@@ -118,9 +165,7 @@ def scope_of(rule: str, params: Sequence[CParam], defaulted: Collection[str]) ->
             axes = {axis: f"{letter}{number}" for number, axis in enumerate("xyz")}
             names[name] = Attributes(f"the {name}", axes)
         else:
-            names[name] = RefusedName(
-                "is not known yet: first come defaults, then block, then grid"
-            )
+            names[name] = RefusedName(f"is not known yet: first come {_ORDER}")
     return ExpressionScope(names)
 
 

@@ -21,11 +21,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kspec.cpp.directives import escaped, line_directive
-from kspec.cpp.name_expressions import is_expression, template_arguments
+from kspec.cpp.name_expressions import is_expression
 from kspec.cpp.tokens import tokens_of
 from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.raw.c_params import HANDLES
+from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam
 
 HEADER = "kspec/params.cuh"
@@ -61,6 +62,7 @@ def param_checks(
     params: Sequence[CParam],
     place: ParamLines,
     text: str = "",
+    template: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the lines that check the parameters of a kernel's instances.
 
@@ -77,8 +79,10 @@ def param_checks(
     text : str
         A source in whose namespaces plain names are looked up too, as ``extern "C"`` kernels
         may be there.
+    template : sequence of str
+        Names of the template parameters, if they are named.
     """
-    letters = list(dict.fromkeys(param.type for param in params if param.is_placeholder))
+    parameters = RawTemplate.of(template, params)
     scopes = [] if any(map(is_expression, expressions)) else _namespaces(text)
     if scopes:
         yield place.directive()
@@ -89,7 +93,7 @@ def param_checks(
         yield from (f"using namespace ::{scope};" for scope in scopes)
     for expression in expressions:
         kernel = f"decltype(&{expression.strip().lstrip('&').strip()})"
-        bound = dict(zip(letters, template_arguments(expression), strict=False))
+        bound = parameters.types_of(expression)
         yield place.directive()
         count = counted(len(params), "parameter")
         message = (

@@ -40,6 +40,8 @@ class LaunchOptions:
         Programmatic dependent launch.
     sanitize, order, timeout : optional
         Checks on the host device (`kspec.Checks`); None: as the kernel or its surroundings say.
+    template : tuple of int
+        Integers of the C++ template of a raw kernel, which choose its instance.
     """
 
     stream: Any = None
@@ -49,6 +51,7 @@ class LaunchOptions:
     sanitize: str | None = None
     order: str | None = None
     timeout: float | None = None
+    template: tuple[int, ...] = ()
 
 
 NO_OPTIONS = LaunchOptions()

@@ -113,6 +113,11 @@ def kernel_of(given: object) -> Kernel:
     found = called_in(given)
     if isinstance(found, Kernel):
         return found
+    if found is not None:
+        raise ArgumentTypeError(
+            "expected an elementwise or reduction kernel, but "
+            f"{found.name} is a raw kernel; call it with arrays"
+        )
     raise ArgumentTypeError(
         "expected an elementwise or reduction kernel (kspec.ElementwiseKernel, "
         f"kspec.ReductionKernel, or a generated function), not {given!r}"

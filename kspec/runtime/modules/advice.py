@@ -52,7 +52,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     lines = tuple(missing_lines(entry, kernel, wanted)) if kernel else ()
     kernel = _written(entry, kernel) if kernel else None
     head = f"missing: {_words(entry, kernel, wanted, device)}"
-    if device.is_host:
+    if device.is_host and not (lines and isinstance(kernel, RawDeclaration)):
         what = "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
     elif kernel is not None and lines:
         line = entry.coverage[kernel.name].line if kernel.name in entry.coverage else 0

@@ -37,7 +37,7 @@ from kspec.runtime.memory.symbol import Symbol
 from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
-from kspec.runtime.raw.call_cache import Choice, GridCallCache, PreparedRaw
+from kspec.runtime.raw.call_cache import Choice, GridCallCache, More, PreparedRaw
 from kspec.runtime.raw.typed_args import (
     bind_parameters,
     declared_arguments,
@@ -83,8 +83,13 @@ class GridKernel:
         """Return the classified arguments of a call."""
         raise NotImplementedError
 
-    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
-        """Return the kernel for some arguments, and what they are packed to."""
+    def choose(
+        self, operands: Sequence[RawArgument], device: Device, template: tuple[int, ...] = ()
+    ) -> Choice:
+        """Return the kernel for some arguments, and what they are packed to.
+
+        `template` are the integers of a C++ template.
+        """
         raise NotImplementedError
 
     def code_of(self, number: int, value: Any) -> ArgumentCode | None:
@@ -110,7 +115,7 @@ class GridKernel:
         name = self.name
         operands = self.operands(listed_arguments(name, args))
         device, library = place_of(name, operands)
-        choice = self.choose(operands, device)
+        choice = self.choose(operands, device, options.template)
         checks = checks_of_call(name, device, self.checks, options)
         modes = modes_of_call(checks, device)
         handle = stream_of(options.stream, library, device, operands)
@@ -159,6 +164,7 @@ class RawCaller(GridKernel, KernelAttributes):
         bound: Mapping[str, str],
         device: Device,
         operands: Sequence[RawArgument] | None = None,
+        template: tuple[int, ...] = (),
     ) -> str:
         """Return the name expression for a binding of the parameters' placeholders, or a call."""
         raise NotImplementedError
@@ -224,10 +230,7 @@ class RawCaller(GridKernel, KernelAttributes):
         if sanitize is None and order is None and timeout is None:
             more = None
             if cluster is not None or pdl:
-                try:  # `about` takes 1 us
-                    more = None if cluster is None else three("cluster", cluster), bool(pdl)
-                except ArgumentTypeError as error:
-                    raise ArgumentTypeError(f"{self.name}: {error}") from None
+                more = more_of(self.name, cluster, pdl)
             self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
         else:
             options = LaunchOptions(stream, shared_mem, cluster, pdl, sanitize, order, timeout)
@@ -240,7 +243,9 @@ class RawCaller(GridKernel, KernelAttributes):
             return tuple(RawArgument(name, number, value) for number, value in enumerate(args))
         return declared_arguments(name, params, args)
 
-    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
+    def choose(
+        self, operands: Sequence[RawArgument], device: Device, template: tuple[int, ...] = ()
+    ) -> Choice:
         """Return the kernel for some arguments, and what they are packed to."""
         params = self._params
         bound: dict[str, str] = {}
@@ -257,7 +262,7 @@ class RawCaller(GridKernel, KernelAttributes):
             )
             types = tuple(number_type(param, known) for param in params)
             written = tuple(param.pointer and not param.const for param in params)
-        symbol = RawSymbol(self._expression(bound, device, operands))
+        symbol = RawSymbol(self._expression(bound, device, operands, template))
         return Choice(symbol, self._loader, parameters, types, written, self._cooperative)
 
     def _adjusted(self, launch: Launch) -> Launch:
@@ -282,6 +287,17 @@ class RawCaller(GridKernel, KernelAttributes):
         if not param.pointer:
             return None
         return ArgumentCode.of_array(access, "flat", written=not param.const)
+
+
+def more_of(
+    name: str, cluster: Sequence[int] | None, pdl: bool, template: tuple[int, ...] = ()
+) -> More:
+    """Return the options of a call that only some kernels have."""
+    try:  # `about` takes 1 us
+        blocks = None if cluster is None else three("cluster", cluster)
+    except ArgumentTypeError as error:
+        raise ArgumentTypeError(f"{name}: {error}") from None
+    return blocks, bool(pdl), template
 
 
 def _code_of_value(value: Any, *, is_declared: bool) -> ArgumentCode | None:

@@ -50,7 +50,8 @@ from kspec.runtime.raw.untyped_args import RawArgument, handle_regions, struct_b
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.marshal import PackedParameters
 
-More = tuple[Three | None, bool]  # cluster and pdl, of calls that have them
+# Cluster, pdl and integers of the template, of calls that have any.
+More = tuple[Three | None, bool, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ class GridCallCache(CallCache):
 
 def options_of(shared_mem: int, stream: Any, more: More | None) -> LaunchOptions:
     """Return the options of a repeated call that is checked in full after all."""
-    return LaunchOptions(stream, shared_mem, *more or ())
+    cluster, pdl, template = more or (None, False, ())
+    return LaunchOptions(stream, shared_mem, cluster, pdl, template=template)
 
 
 def find(

@@ -48,27 +48,28 @@ class RawCallable(KernelCallable[RawDeclaration], RawCaller):
         bound: Mapping[str, str],
         device: Device,
         operands: Sequence[RawArgument] | None = None,
+        template: tuple[int, ...] = (),
     ) -> str:
         """Return the name expression for a call: the one with the types of its arguments.
 
-        Without a call (`operands` is None) and a binding, it is the first.
+        And with the integers of its template.  Without a call (`operands` is None) and a binding,
+        it is the first.
         """
-        expressions = self.declaration.name_expressions
-        if len(expressions) == 1 and not bound:
-            return expressions[0]
-        if not bound:
-            return expressions[0] if operands is None else self._fitting(operands, device)
-        wanted = [dtypes.lookup(dtype) for dtype in bound.values()]
-        for expression in expressions:
-            # In any spelling: "unsigned" is "unsigned int".
-            if list(map(dtypes.from_ctype, template_arguments(expression))) == wanted:
-                return expression
-        types = ", ".join(f"{letter}={dtype}" for letter, dtype in bound.items())
-        instance = f"{expressions[0].partition('<')[0]}<{', '.join(row.ctype for row in wanted)}>"
-        symbol = RawSymbol(instance, tuple(bound.items()))
+        expressions, parameters = self.declaration.name_expressions, self.declaration.template
+        values = dict(zip(parameters.values, template, strict=False))
+        if not bound and not values:
+            if operands is None or len(expressions) == 1:
+                return expressions[0]
+            return self._fitting(operands, device)
+        found = parameters.find(expressions, bound, values)
+        if found is not None:
+            return found
+        wanted = (*bound.items(), *((name, str(value)) for name, value in values.items()))
+        listed = ", ".join(f"{name}={one}" for name, one in wanted)
+        symbol = RawSymbol(parameters.spelled(expressions[0], bound, values), wanted)
         self._loader.watch(symbol, device)
         raise InstanceNotBuilt(
-            f"{self.__name__} has no instance for {types}; it has {', '.join(expressions)}\n"
+            f"{self.__name__} has no instance for {listed}; it has {', '.join(expressions)}\n"
             f"{self._loader.advice(symbol, device)}"
         )
 

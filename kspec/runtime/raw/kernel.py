@@ -185,6 +185,7 @@ class RawKernel(RawCaller):
         bound: Mapping[str, str],
         device: Device,
         operands: Sequence[RawArgument] | None = None,
+        template: tuple[int, ...] = (),
     ) -> str:
         return self.name
 

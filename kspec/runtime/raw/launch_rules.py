@@ -4,7 +4,7 @@ A `RawFunction` fills in missing arguments by the expressions of `kspec.model.ra
 They are compiled to one function, which for ``float* x, int n`` with ``grid = "ceil_div(n,
 block.x)"``, ``block = "256"`` and ``defaults = { n = "x.size" }`` is::
 
-    def configure(grid, block, args, shared_mem):
+    def configure(grid, block, args, shared_mem, template=()):
         try:
             (a0, a1, ) = args
             s0 = shape_of(a0)
@@ -14,7 +14,9 @@ block.x)"``, ``block = "256"`` and ``defaults = { n = "x.size" }`` is::
                 b0 = 256
                 ...
 
-Whatever is out of the ordinary is worked out again step by step, which says what is wrong.
+Arrays that are returned are allocated before block and grid; integers of a C++ template are
+parameters behind all others.  Whatever is out of the ordinary is worked out again step by step,
+which says what is wrong.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kspec.errors import ArgumentTypeError, LaunchError
+from kspec.diagnostics import counted
+from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK, MAX_GRID
 from kspec.model import dtypes
 from kspec.model.declaration import RawDeclaration
@@ -36,16 +40,22 @@ from kspec.model.raw.launch_rules import BUILTINS, evaluate
 from kspec.model.signature import CParam
 from kspec.runtime.callcache.codegen import compile_call
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.launch import LaunchOptions, about, make_launch
+from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions, about, make_launch, three
 from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.raw.call import more_of
+from kspec.runtime.raw.call_cache import PreparedRaw
 from kspec.runtime.raw.declared import RawCallable
+from kspec.runtime.raw.outputs import NewOutputs
 from kspec.runtime.raw.typed_args import declared_arguments, pack_declared
-from kspec.runtime.raw.untyped_args import RawArgument
+from kspec.runtime.raw.untyped_args import RawArgument, listed_arguments
 
 Sizes = tuple[int, ...]
-# Grid, block, arguments and shared memory of a call, complete.
-Configured = tuple[Sizes, Sizes, tuple[Any, ...], int]
-Configure = Callable[[Sizes | None, Sizes | None, Sequence[Any], int | None], Configured]
+# Grid, block, arguments, shared memory and template of a call, complete.
+Configured = tuple[Sizes, Sizes, tuple[Any, ...], int, tuple[int, ...]]
+Configure = Callable[
+    [Sizes | None, Sizes | None, Sequence[Any], int | None, Sequence[Any]], Configured
+]
 
 _MOST = {"grid": MAX_GRID, "block": MAX_BLOCK}  # extents, by axis
 _NAME = re.compile(r"\b[sivbg]\d+\b")
@@ -54,12 +64,25 @@ _NAME = re.compile(r"\b[sivbg]\d+\b")
 class RawFunction(RawCallable):
     """A raw kernel whose spec says how it is launched; what a call says goes first."""
 
+    def _declare(self, declaration: RawDeclaration, loader: KernelLoader) -> None:
+        super()._declare(declaration, loader)
+        names = [param.name for param in declaration.params or ()]
+        self._returned = tuple(map(names.index, declaration.rules.returned))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_configure"}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_configure", "_completion")
+        }
+
+    @functools.cached_property
+    def _completion(self) -> _Completion:
+        return _Completion(self.declaration)
 
     @functools.cached_property
     def _configure(self) -> Configure:
-        return make_configure(self.declaration)
+        return make_configure(self._completion)
 
     def __call__(
         self,
@@ -69,33 +92,85 @@ class RawFunction(RawCallable):
         *,
         shared_mem: int | None = None,
         stream: Any = None,
-        **options: Any,
-    ) -> None:
+        cluster: tuple[int, ...] | None = None,
+        pdl: bool = False,
+        sanitize: str | None = None,
+        order: str | None = None,
+        timeout: float | None = None,
+        template: Sequence[int | None] = (),
+    ) -> Any:
         """Launch the kernel.
 
         Parameters and errors are those of `RawCallable`; grid, block, shared memory, and arguments
-        with a default, follow from the spec where they are None.
+        with a default, follow from the spec where they are None.  So do `template`, the integers
+        of the C++ template, and arrays that the spec returns.
+
+        Returns
+        -------
+        array, tuple of arrays or None
+            The arrays that the spec returns: new ones, of the library of the first array argument,
+            where the argument is None.
 
         Raises
         ------
         LaunchError
-            If an expression of the spec has no value that can be launched.
+            If an expression of the spec has no value that can be launched, or the call chooses
+            what the spec fixes.
+        ShapeError
+            If an array that the spec returns is given, and has another shape.
         """
-        grid, block, args, shared_mem = self._configure(grid, block, args, shared_mem)
-        if options:
-            super().__call__(grid, block, args, shared_mem=shared_mem, stream=stream, **options)
+        given = args
+        if self._returned and type(args) is not tuple:
+            given = args = tuple(args)
+        grid, block, args, shared_mem, values = self._configure(
+            grid, block, args, shared_mem, template
+        )
+        if sanitize is None and order is None and timeout is None:
+            more = None
+            if values or cluster is not None or pdl:
+                more = more_of(self.name, cluster, pdl, values)
+            self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
         else:
-            self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
+            options = LaunchOptions(
+                stream, shared_mem, cluster, pdl, sanitize, order, timeout, values
+            )
+            self.prepare(grid, block, args, options).run()
+        return self._results(given, args, stream) if self._returned else None
+
+    def _results(self, given: Sequence[Any], args: Sequence[Any], stream: Any) -> Any:
+        """Return the arrays that the spec returns; those that were given as they are."""
+        finish = self._completion.outputs.finish
+        found = [
+            args[k] if given[k] is not None else finish(args[k], given, args, stream)
+            for k in self._returned
+        ]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def prepare(
+        self,
+        grid: Any,
+        block: Any,
+        args: Any,
+        options: LaunchOptions = NO_OPTIONS,
+    ) -> PreparedRaw:
+        """Check a call, with parameters and errors as those of the call."""
+        if self.declaration.rules.fixed or self._completion.template:
+            args = listed_arguments(self.name, args)
+            grid, block, args, shared_mem, values = self._completion(
+                grid, block, args, options.shared_mem, options.template
+            )
+            options = replace(options, shared_mem=shared_mem, template=values)
+        return super().prepare(grid, block, args, options)
 
 
-def make_configure(declaration: RawDeclaration) -> Configure:
+def make_configure(full: _Completion) -> Configure:
     """Return the function that completes the calls of a kernel."""
-    full = _Completion(declaration)
     names: dict[str, Any] = {
         **BUILTINS,
         "in_full": full,
         "index": operator.index,
         "itemsize_of": _itemsize_of,
+        "new": full.outputs.make,
         "number": full.number,
         "shape_of": _shape_of,
         **{f"d{position}": number for position, number in full.constants.items()},
@@ -108,19 +183,33 @@ def make_configure(declaration: RawDeclaration) -> Configure:
 def render_configure(full: _Completion) -> str:
     """Return the text of a function that does the same as `full`, or leaves it to that."""
     rules, count = full.parsed, len(full.params)
+    own = count - len(full.template)
     read = {"s": "shape_of", "i": "itemsize_of"}
     lines = [
         "if type(args) is not tuple: args = tuple(args)",
-        f"({''.join(f'a{k}, ' for k in range(count))}) = args",
-        *(f"{letter}{k} = {read[letter]}(a{k})" for letter, k in full.used if letter in read),
+        f"({''.join(f'a{k}, ' for k in range(count))}) = "
+        + ("(*args, *template)" if full.template else "args"),
+        *(f"if {name} is not None: raise ValueError" for name in full.fixed),
+        *(
+            f"{letter}{k} = {read[letter]}(a{k})"
+            for letter, k in full.used
+            if letter in read and k not in rules.returns
+        ),
     ]
     numbers = {k: _render_number(k, full.params[k]) for letter, k in full.used if letter == "v"}
+    defaults = {k: f"d{k}" for k in full.constants if k in full.implied}
+    # Integers of the template with one value do not depend on anything.
+    lines += [f"if a{k} is None: a{k} = {text}" for k, text in defaults.items()]
+    lines += [numbers[k] for k in defaults]
+    early = set(defaults)
     defaults = {k: one.python for k, one in rules.defaults.items()}
-    defaults |= {k: f"d{k}" for k in full.constants}
+    defaults |= {k: f"d{k}" for k in full.constants if k not in early}
     # A default may depend on numbers that have none.
-    lines += [text for k, text in numbers.items() if k not in defaults]
+    lines += [text for k, text in numbers.items() if k not in defaults and k not in early]
     lines += [f"if a{k} is None: a{k} = {text}" for k, text in defaults.items()]
     lines += [text for k, text in numbers.items() if k in defaults]
+    for k, shape in rules.returns.items():
+        lines += _render_output(k, shape, full.used)
     lines += _render_extents("block", rules.block, full.used)
     lines += _render_extents("grid", rules.grid, full.used)
     if rules.shared_mem:
@@ -130,17 +219,34 @@ def render_configure(full: _Completion) -> str:
         ]
     else:
         lines += ["shared = 0 if shared_mem is None else shared_mem"]
-    values = "".join(f"v{k}, " if k in numbers else f"a{k}, " for k in range(count))
+    values = "".join(f"v{k}, " if k in numbers else f"a{k}, " for k in range(own))
+    template = "".join(f"v{k}, " for k in range(own, count))
     return "\n".join(
         [
-            "def configure(grid, block, args, shared_mem):",
+            "def configure(grid, block, args, shared_mem, template=()):",
             "    try:",
             *(f"        {line}" for line in lines),
-            f"        return all_grid, all_block, ({values}), shared",
+            f"        return all_grid, all_block, ({values}), shared, ({template})",
             "    except Exception:",
-            "        return in_full(grid, block, args, shared_mem)",
+            "        return in_full(grid, block, args, shared_mem, template)",
         ]
     )
+
+
+def _render_output(
+    position: int, shape: Sequence[Expression], used: Sequence[tuple[str, int]]
+) -> list[str]:
+    """Return the lines that make an output, or check the one that is given."""
+    extents = "".join(f"{one.python}, " for one in shape)
+    lines = [
+        f"s{position} = ({extents})",
+        f"if a{position} is None:",
+        *([f"    if min(s{position}) < 0: raise ValueError"] if shape else []),
+        f"    a{position} = new({position}, s{position}, args)",
+        f"elif shape_of(a{position}) != s{position}: raise ValueError",
+    ]
+    read_size = ("i", position) in used
+    return [*lines, *([f"i{position} = itemsize_of(a{position})"] if read_size else [])]
 
 
 def _render_number(position: int, param: CParam) -> str:
@@ -184,6 +290,14 @@ class _Completion:
         The expressions.
     constants : mapping of int to number
         Parameters whose default is not an expression, by position.
+    implied : set of int
+        Those among them that are integers of the template with one value.
+    template : tuple of int
+        Positions of the integers of the template, behind the arguments.
+    fixed : tuple of str
+        What a call cannot choose.
+    outputs : NewOutputs
+        Makes the arrays that are returned.
     used : tuple of (str, int)
         Letters and numbers of the names that the expressions have, sorted.
     kernel : str
@@ -191,18 +305,27 @@ class _Completion:
     """
 
     def __init__(self, declaration: RawDeclaration) -> None:
-        self.params = declaration.params or ()
-        self.parsed = declaration.rules.parse(self.params)
+        own = declaration.params or ()
+        self.params = (*own, *declaration.template.numbers)
+        self.template = tuple(range(len(own), len(self.params)))
+        self.known = declaration.values
+        self.fixed = declaration.rules.fixed
+        self.parsed = declaration.rules.parse(own)
         positions = {param.name: position for position, param in enumerate(self.params)}
-        self.constants = {
-            positions[name]: default
-            for name, default in declaration.rules.defaults
+        implied = declaration.implied
+        constants = {
+            name: default
+            for name, default in (*implied.items(), *declaration.rules.defaults)
             if not isinstance(default, str)
         }
-        rules = (*self.parsed.block, *self.parsed.grid, *self.parsed.defaults.values())
-        rules += (self.parsed.shared_mem,) if self.parsed.shared_mem else ()
-        found = {name for one in rules for name in _NAME.findall(one.python)}
-        self.used = tuple(sorted((name[0], int(name[1:])) for name in found))
+        self.constants = {positions[name]: default for name, default in constants.items()}
+        self.implied = {positions[name] for name in implied}
+        self.outputs = NewOutputs(
+            declaration.name, own, dict(declaration.structs), self.parsed.returns
+        )
+        found = {name for one in self.parsed.listed for name in _NAME.findall(one.python)}
+        numbers = {(name[0], int(name[1:])) for name in found}
+        self.used = tuple(sorted(numbers | {("v", position) for position in self.template}))
         self.kernel = declaration.name
 
     def __call__(
@@ -211,6 +334,7 @@ class _Completion:
         block: Sizes | None,
         args: Sequence[Any],
         shared_mem: int | None,
+        template: Sequence[Any] = (),
     ) -> Configured:
         """Return a call with everything that it leaves out.
 
@@ -219,25 +343,69 @@ class _Completion:
         ArgumentTypeError
             If an argument does not fit its parameter.
         LaunchError
-            If an expression has no value, or one that cannot be launched.
+            If an expression has no value, or one that cannot be launched, or what is fixed has
+            another value in the call.
         OverflowError, ValueError
             If a number does not fit its parameter.
+        ShapeError
+            If an array that is returned was given with another shape.
         """
         with about(self.kernel):
             # What is given must be right.
             make_launch(grid or (1,), block or (1,), LaunchOptions(shared_mem=shared_mem or 0))
-        operands = declared_arguments(self.kernel, self.params, args)
+        own = self.params[: len(self.params) - len(self.template)]
+        args = tuple(args)
+        operands = [*declared_arguments(self.kernel, own, args), *self._template_of(template)]
         names = _Names(self, operands)
-        values = list(args)
-        for position, value in enumerate(args):
-            if value is None and (position in self.constants or position in self.parsed.defaults):
+        values = [one.value for one in operands]
+        for position, value in enumerate(values):
+            if position in self.template:
+                values[position] = names.number(position)
+            elif value is None and (position in self.constants or position in self.parsed.defaults):
                 values[position] = names.value(position)
-        block = names.extents("block", block, self.parsed.block)
-        grid = names.extents("grid", grid, self.parsed.grid)
-        if shared_mem is None:
-            rule = self.parsed.shared_mem
-            shared_mem = names.evaluate("shared_mem", rule, 0) if rule else 0
-        return grid, block, tuple(values), shared_mem
+        for position, shape in self.parsed.returns.items():
+            values[position] = self._output(position, names.shape(position, shape), values, names)
+        block = names.sizes("block", block, self.parsed.block)
+        grid = names.sizes("grid", grid, self.parsed.grid)
+        rule = self.parsed.shared_mem
+        if shared_mem is None or "shared_mem" in self.fixed:
+            known = names.evaluate("shared_mem", rule, 0) if rule else 0
+            if shared_mem not in (None, known):
+                raise self.fixed_error("shared_mem", str(known), str(shared_mem))
+            shared_mem = known
+        count = len(own)
+        return grid, block, tuple(values[:count]), shared_mem, tuple(values[count:])
+
+    def _template_of(self, given: Sequence[Any]) -> list[RawArgument]:
+        """Return the integers of the template as arguments; missing ones are None."""
+        names = [self.params[position].name for position in self.template]
+        if len(given) > len(names):
+            raise ArgumentTypeError(
+                f"{self.kernel}: template has {counted(len(names), 'integer')} "
+                f"({', '.join(names)}), not {len(given)}"
+            )
+        values = [*given, *[None] * (len(names) - len(given))]
+        pairs = zip(self.template, values, names, strict=True)
+        return [RawArgument(self.kernel, position, value, name) for position, value, name in pairs]
+
+    def _output(self, position: int, shape: Sizes, values: Sequence[Any], names: _Names) -> Any:
+        """Return the array of an output: a new one if it was not given."""
+        name, operand = self.params[position].name, names.operands[position]
+        if operand.value is None:
+            array = self.outputs.make(position, shape, values)
+            names.operands[position] = RawArgument(self.kernel, position, array, name, pointer=True)
+        elif operand.view is not None and tuple(operand.view.shape) != shape:
+            raise ShapeError(
+                f"{operand.where} has shape {tuple(operand.view.shape)}, but the kernel returns an "
+                f"array of shape {shape}; pass one of that shape, or leave it out"
+            )
+        return names.operands[position].value
+
+    def fixed_error(self, what: str, known: str, given: str) -> LaunchError:
+        """Return the error of a call that chooses what the spec fixes."""
+        return LaunchError(
+            f"{self.kernel}: {what}={given}, but the spec fixes it, here to {known}; leave it out"
+        )
 
     def number(self, position: int, value: Any) -> Any:
         """Return an argument as the number that the kernel sees."""
@@ -249,6 +417,14 @@ class _Completion:
     def converted(self, position: int, operand: RawArgument) -> Any:
         """Return the result of `number`; raise the errors of a call."""
         param = self.params[position]
+        if position in self.template:
+            try:
+                return operator.index(operand.value)
+            except TypeError:
+                raise ArgumentTypeError(
+                    f"{self.kernel}: template parameter {param.name} must be an integer, not "
+                    f"{type(operand.value).__name__}"
+                ) from None
         row = dtypes.from_ctype(param.type)
         assert row is not None
         data = pack_declared(param, operand, {}, HOST)  # a number
@@ -269,10 +445,10 @@ class _Completion:
 class _Names(dict[str, Any]):
     """Values of the names in expressions for one call, computed when they are needed."""
 
-    def __init__(self, full: _Completion, operands: Sequence[RawArgument]) -> None:
+    def __init__(self, full: _Completion, operands: list[RawArgument]) -> None:
         super().__init__()
         self._full = full
-        self._operands = operands
+        self.operands = operands
 
     def evaluate(
         self, label: str, rule: Expression, least: int | None = None, most: int | None = None
@@ -296,6 +472,40 @@ class _Names(dict[str, Any]):
             raise self._full.error(label, rule, f"is {value}", self, wanted)
         return value
 
+    def shape(self, position: int, rules: Sequence[Expression]) -> Sizes:
+        """Return the shape of an output."""
+        name = self._full.params[position].name
+        several = len(rules) > 1
+        labels = [f"returns.{name}{f'[{k}]' if several else ''}" for k in range(len(rules))]
+        pairs = zip(labels, rules, strict=True)
+        return tuple(self.evaluate(label, rule, 0) for label, rule in pairs)
+
+    def number(self, position: int) -> int:
+        """Return an integer of the template."""
+        full, param = self._full, self._full.params[position]
+        value = self.value(position) if self._is_known(position) else None
+        if value is None:
+            listed = " or ".join(map(str, full.known[param.name]))
+            raise ArgumentTypeError(
+                f"{full.kernel}: no value for template parameter {param.name}; give it by name: "
+                f"{param.name} = {listed}"
+            )
+        return int(value)
+
+    def _is_known(self, position: int) -> bool:
+        full = self._full
+        given = self.operands[position].value is not None
+        return given or position in full.constants or position in full.parsed.defaults
+
+    def sizes(self, kind: str, given: Sizes | None, rules: Sequence[Expression]) -> Any:
+        """Return grid or block, which a call cannot choose if it is fixed."""
+        if given is None or kind not in self._full.fixed:
+            return self.extents(kind, given, rules)
+        known = self.extents(kind, None, rules)
+        if three(kind, given) != three(kind, known):
+            raise self._full.fixed_error(kind, str(known), str(tuple(given)))
+        return known
+
     def extents(self, kind: str, given: Sizes | None, rules: Sequence[Expression]) -> Any:
         """Return grid or block, and keep its extents for the expressions that follow."""
         sizes = given
@@ -309,13 +519,13 @@ class _Names(dict[str, Any]):
 
     def value(self, position: int) -> Any:
         """Return the number that a parameter is, or has by default."""
-        if self._operands[position].value is not None:
-            return self._full.converted(position, self._operands[position])
+        if self.operands[position].value is not None:
+            return self._full.converted(position, self.operands[position])
         if position in self._full.constants:
             return self._full.constants[position]
         rule = self._full.parsed.defaults.get(position)
         if rule is None:  # a number that is None: let it be refused
-            return self._full.converted(position, self._operands[position])
+            return self._full.converted(position, self.operands[position])
         return self.evaluate(self._full.params[position].name, rule)
 
     def shown(self, python: str) -> object:
@@ -325,7 +535,7 @@ class _Names(dict[str, Any]):
     def _find(self, letter: str, position: int, label: str, rule: Expression) -> Any:
         if letter == "v":
             return self.value(position)
-        operand, param = self._operands[position], self._full.params[position]
+        operand, param = self.operands[position], self._full.params[position]
         if operand.view is None:
             found = "None" if operand.value is None else type(operand.value).__name__
             raise ArgumentTypeError(

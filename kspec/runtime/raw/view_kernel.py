@@ -84,7 +84,9 @@ class ViewCaller(GridKernel):
             )
         )
 
-    def choose(self, operands: Sequence[RawArgument], device: Device) -> Choice:
+    def choose(
+        self, operands: Sequence[RawArgument], device: Device, template: tuple[int, ...] = ()
+    ) -> Choice:
         """Return the kernel for some arguments, and what they are packed to."""
         for one in operands:
             if one.view is not None and one.view.device != device:

@@ -346,11 +346,12 @@ def test_fast_and_in_full_are_the_same(
     """The compiled function answers as the step by step one does, or leaves it to that."""
     texts = LaunchRules(tuple(grid), tuple(block), shared, defaults)
     declared = RawDeclaration("f", ("f",), parse_c_params("float* x, int n, int m"), "", texts)
-    fast, full = make_configure(declared), launch_rules._Completion(declared)
+    full = launch_rules._Completion(declared)
+    fast = make_configure(full)
 
     def outcome(configure: Any) -> Any:
         try:
-            grid, block, args_, shared = configure(given_grid, given_block, args, given_shared)
+            grid, block, args_, shared, _ = configure(given_grid, given_block, args, given_shared)
         except Exception as error:
             return type(error), str(error)
         return grid, block, args_[0] is args[0], args_[1:], shared
