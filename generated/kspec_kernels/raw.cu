@@ -92,3 +92,62 @@ static_assert(kspec::is_number<kspec::ParameterAt<decltype(&fx3<double>), 0>, 1>
 #line 64 "specs/raw.toml"
 static_assert(kspec::is_number<kspec::ParameterAt<decltype(&fx3<double>), 1>, 0>('i', 4), "fx3: params: 'int N' does not fit parameter 2 of fx3<double>, which has another type; declare the type of the CUDA text");
 #line 95 "raw.cu"
+
+// ---- matmul<float, 16>, matmul<float, 32>
+#line 1 "specs/matmul.cu"
+// One thread for each element of c; tiles of a and b pass through shared memory.
+template <typename T, int TILE>
+__global__ void matmul(const T* a, const T* b, T* c, int m, int n, int k) {
+    __shared__ T a_tile[TILE][TILE];
+    __shared__ T b_tile[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y;
+    int column = blockIdx.x * TILE + threadIdx.x;
+    T sum = 0;
+    for (int start = 0; start < k; start += TILE) {
+        int inner_a = start + threadIdx.x;
+        int inner_b = start + threadIdx.y;
+        a_tile[threadIdx.y][threadIdx.x] =
+            row < m && inner_a < k ? a[(long long)row * k + inner_a] : T(0);
+        b_tile[threadIdx.y][threadIdx.x] =
+            inner_b < k && column < n ? b[(long long)inner_b * n + column] : T(0);
+        __syncthreads();
+        for (int i = 0; i < TILE; ++i) {
+            sum += a_tile[threadIdx.y][i] * b_tile[i][threadIdx.x];
+        }
+        __syncthreads();
+    }
+    if (row < m && column < n) {
+        c[(long long)row * n + column] = sum;
+    }
+}
+
+#line 125 "raw.cu"
+#line 86 "specs/raw.toml"
+static_assert(kspec::parameter_count<decltype(&matmul<float, 16>)>() == 6, "matmul: params: 6 parameters declared, but matmul<float, 16> takes another number; declare those of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 0>, 1>('f', 4), "matmul: params: 'const T* a' does not fit parameter 1 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 1>, 1>('f', 4), "matmul: params: 'const T* b' does not fit parameter 2 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 2>, 1>('f', 4), "matmul: params: 'T* c' does not fit parameter 3 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 3>, 0>('i', 4), "matmul: params: 'int m' does not fit parameter 4 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 4>, 0>('i', 4), "matmul: params: 'int n' does not fit parameter 5 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 16>), 5>, 0>('i', 4), "matmul: params: 'int k' does not fit parameter 6 of matmul<float, 16>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::parameter_count<decltype(&matmul<float, 32>)>() == 6, "matmul: params: 6 parameters declared, but matmul<float, 32> takes another number; declare those of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 0>, 1>('f', 4), "matmul: params: 'const T* a' does not fit parameter 1 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 1>, 1>('f', 4), "matmul: params: 'const T* b' does not fit parameter 2 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 2>, 1>('f', 4), "matmul: params: 'T* c' does not fit parameter 3 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 3>, 0>('i', 4), "matmul: params: 'int m' does not fit parameter 4 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 4>, 0>('i', 4), "matmul: params: 'int n' does not fit parameter 5 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 86 "specs/raw.toml"
+static_assert(kspec::is_number<kspec::ParameterAt<decltype(&matmul<float, 32>), 5>, 0>('i', 4), "matmul: params: 'int k' does not fit parameter 6 of matmul<float, 32>, which has another type; declare the type of the CUDA text");
+#line 154 "raw.cu"
