@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-
-import dask.array as da
+from typing import Any
 
 from kspec.errors import ShapeError
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.signature import Param
 
 
-def check_cores(
-    declaration: GeneratedDeclaration, arrays: Iterable[tuple[Param, da.Array]]
-) -> None:
+def check_cores(declaration: GeneratedDeclaration, arrays: Iterable[tuple[Param, Any]]) -> None:
     """Raise `ShapeError` unless each core dimension is one chunk of known extent.
 
     Parameters
