@@ -116,7 +116,7 @@ _NO_POOLS = {
 # The tests that are run side by side, and those that are not.
 _TOGETHER, _ALONE = "gpu and not unsanitized and not alone", "gpu and alone and not unsanitized"
 _NO_TESTS = 5  # pytest's exit status when none is selected; the tool may have another
-_NONE_SELECTED = re.compile(r"^collected .*\b0 (?:items|selected)$", re.MULTILINE)
+_NONE_SELECTED = re.compile(r"\bcollected .*\b0 (?:items|selected)$", re.MULTILINE)
 _SILENT = -1  # of a tool that has left no log
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kspec.build.properties import examples
 from kspec.errors import SpecError
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
-from tests.projects import ROOT
+from tests.projects import ROOT, write_project
 
 SHIPPED = [
     (file.stem, spec)
@@ -116,6 +117,97 @@ def test_raw_kernels_write_their_last_writable_argument() -> None:
 
     got = examples.bind_call(call, kernel)()
     assert examples.worst_error(got, examples.expected(call)) == 0
+
+
+SCALED = """
+[raw.scaled]
+code = '''
+template <class T, int BY> __global__ void scaled(T* y, const T* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = BY * x[i];
+}
+'''
+name_expressions = ["scaled<float, 2>", "scaled<double, 3>"]
+template = ["T", "BY"]
+params = ["T* y", "const T* x", "int n"]
+defaults = { n = "x.size" }
+returns = { y = "n" }
+grid = "max(1, ceil_div(n, block.x))"
+block = "64"
+fixed = ["block"]
+reference = "BY * x"
+example = { shapes = { x = [100] } }
+"""
+
+
+def scaled(**example: object) -> RawSpec:
+    table = tomllib.loads(SCALED)["raw"]["scaled"]
+    return RawSpec(**{**table, "name": "scaled", "example": {"shapes": {"x": [3]}, **example}})
+
+
+def test_raw_kernels_return_arrays() -> None:
+    call = examples.make_call(scaled())
+    assert (call.order, call.written, dict(call.keywords)) == (("x",), (), {"BY": 2})
+    assert call.values["x"].dtype == np.float32 and "y" not in call.values
+    (want,) = examples.expected(call)
+    np.testing.assert_array_equal(want, call.values["x"].astype(float) * 2)
+    got = examples.bind_call(call, lambda x, *, BY: BY * x)()
+    assert examples.worst_error(got, (want,)) == 0
+
+
+def test_a_given_output_is_placed_like_other_arrays() -> None:
+    call = examples.make_call(
+        scaled(shapes={"x": [3], "y": [3]}, name_expression="scaled<double, 3>")
+    )
+    assert call.order == ("x",) and set(call.keywords) == {"y", "BY"} and call.keywords["BY"] == 3
+
+    def kernel(x, *, y, BY):
+        assert type(x) is type(y) is Placed
+        y[:] = BY * x
+        return y
+
+    (got,) = examples.bind_call(call, kernel, lambda array: np.copy(array).view(Placed))()
+    assert got.dtype == np.float64
+    assert examples.worst_error((got,), examples.expected(call)) == 0
+
+
+class Placed(np.ndarray):
+    """An array on another device."""
+
+
+def test_template_values_of_an_example() -> None:
+    def keywords(**changes: object) -> dict[str, object]:
+        return dict(examples.make_call(scaled(**changes)).keywords)
+
+    assert keywords(sizes={"BY": 3}) == {"BY": 3}
+    assert keywords(name_expression="scaled<double, 3>") == {"BY": 3}
+    table = tomllib.loads(SCALED)["raw"]["scaled"]
+    table["defaults"]["BY"] = 3
+    spec = RawSpec(**table, name="scaled")
+    assert examples.make_call(spec).keywords == {}
+
+
+def test_template_and_returns_in_a_project(tmp_path: Path, run) -> None:
+    """Demonstrations, tests, reports and the catalogue know them."""
+    toy = write_project(tmp_path, scaled=SCALED)
+    for stem in ("squares", "shifts"):
+        (toy / f"specs/{stem}.toml").unlink()
+    code, out, error = run("build", "--no-compile", "--project", toy)
+    assert code == 0, error
+    code, out, error = run("test", "scaled.scaled", "--project", toy, "--examples", 20)
+    assert code == 0 and "20 ok" in out, out + error
+    code, out, error = run("demo", "--project", toy)
+    assert code == 0 and "scaled.scaled" in out and "failed" not in out, out + error
+    code, out, _ = run("show", "scaled.scaled", "--project", toy)
+    assert "raw scaled(T* y, const T* x, int n) -> (y), template <T, BY>, fixed block" in out
+    assert (
+        "scaled(x: ArrayT | None, n: Scalar | None = None, *, y: ArrayT | None = None, BY: int"
+        in out
+    )
+    code, _, error = run("docs", "--project", toy, "--output", tmp_path / "page")
+    assert code == 0, error
+    page = (tmp_path / "page/index.html").read_text()
+    assert "y_new = scaled.scaled(x, BY=2)" in page and "(n,)" in page and "returned" in page
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,22 @@ class TestOccupancy:
         line = next(line for line in report_of(toy, "shift").lines if line.occupancy)
         assert line.threads == threads
 
+    def test_threads_follow_the_template(self, tmp_path: Path) -> None:
+        """Each instance has the block of its integers."""
+        text = SHIFTS.replace('extern "C" __global__', "template <int N> __global__")
+        rules = """
+name_expressions = ["shift<4>", "shift<8>"]
+template = ["N"]
+grid = "1"
+block = ["N", "2 * N"]
+fixed = ["block"]
+params"""
+        text = text.replace("params", rules, 1).replace("block = [128]", "").replace("3", "N")
+        toy = write_project(tmp_path, shifts=text.replace("grid = [1]", ""))
+        build_project(toy)
+        lines = report_of(toy, "shift").lines
+        assert {line.threads for line in lines if line.occupancy} == {32, 128}
+
     @pytest.mark.gpu
     def test_the_driver_says_the_same(self) -> None:
         from kspec.model.stages import RawSymbol

@@ -50,6 +50,16 @@ outputs = ["T v"]
 windows = { u = { reach = ["R"], boundary = ["nearest", "wrap"] } }
 sizes = { R = [1, 2] }
 operation = "v = (u(R) - u(-R)) / h"
+
+[raw.product]
+code = "template <class T, int N, int M> __global__ void product(const T* a, T* b, T* c, int n) {}"
+name_expressions = ["product<float, 8, 1>", "product<float, 16, 1>"]
+template = ["T", "N", "M"]
+params = ["const T* a", "T* b", "T* c", "int n"]
+returns = { b = "a.shape[0]", c = "(n, N)" }
+grid = "n"
+block = "N"
+fixed = ["block"]
 """
 
 
@@ -76,6 +86,8 @@ def test_signatures(tmp_path: Path) -> None:
         "scale": "(x: AnyArray, k: AnyArray, *, n: int | None=None,"
         " grid: Sequence[int] | None=None, block: Sequence[int] | None=None,"
         " shared_mem: int | None=None) -> None",
+        "product": "(a: ArrayT, n: int, *, N: int, M: int=1, grid: Sequence[int] | None=None,"
+        " shared_mem: int | None=None) -> tuple[ArrayT, ArrayT]",
     }
 
 
@@ -84,6 +96,8 @@ def test_what_is_documented(tmp_path: Path) -> None:
     assert re.search(r"declared\s+in\s+specs/gates\.toml,\s+line 1\.", text)
     assert "Differentiable with respect to x." in text
     assert "Tensor(a!) x" in text and "Written to." in text
+    assert "N : int\n        Number that the compiler knows: 8 or 16." in text
+    assert "grid : sequence of int\n        Number of blocks; one to three numbers." in text
 
 
 def test_nobody_who_did_not_ask_gets_it(tmp_path: Path) -> None:

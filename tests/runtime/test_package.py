@@ -353,6 +353,14 @@ def test_a_missing_instance_of_a_raw_kernel(
     assert issubclass(InstanceNotBuilt, SpecializationNotBuilt)
 
 
+def test_what_to_do_about_a_missing_instance_on_the_host(folder: Path) -> None:
+    """The host device compiles what it runs, but only what is listed."""
+    wanted = RawSymbol("fill<double>", (("T", "float64"),))
+    assert advise(folder, entry_of(folder), wanted, HOST).endswith(
+        'name_expressions = ["fill<float>", "fill<int>", "fill<double>"]\nthen run `kspec build`'
+    )
+
+
 def test_a_reduction_that_is_not_covered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = entry_of(folder)
     declaration = ReductionDeclaration(

@@ -52,10 +52,12 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
             if argument.name in ("grid", "block") and not argument.default:
                 keywords[argument.name] = [12] if argument.name == "block" else [1]
             elif argument.type == "int" and not argument.default:
-                keywords[argument.name] = dict(declaration.sizes)[argument.name][0]
+                known = declaration.values if raw else dict(declaration.sizes)
+                keywords[argument.name] = known[argument.name][0]
         elif argument.is_array:
             dtype = dtype_of(declaration, param.type)
             shape = (12,) if raw or declaration.name.startswith("add_reverse") else (3, 4)
+            shape = (4, 4) if raw and one.results else shape
             made = torch.rand(shape, generator=random, dtype=torch.float64) + 0.5
             made = made if dtype.is_floating_point or dtype.is_complex else made + 2
             wants = grad and dtype.is_floating_point and not argument.written
@@ -105,7 +107,9 @@ def test_it_does_what_the_kernel_does(name: str, ops: Any, place: str) -> None:
         order = [given.get(param.name) for param in one.declaration.params or ()]
         grid, block = keywords.get("grid"), keywords.get("block")
         sizes = (None, None) if grid is None else (tuple(grid), tuple(block))
-        kernel(*sizes, tuple(order))
+        expected = kernel(*sizes, tuple(order))
+        if one.results:
+            same(result, expected)
     elif one.arguments[-1].name == "keepdims":
         expected = kernel(*others[:-1], axis=1)
         same(result, expected)
@@ -196,6 +200,42 @@ def test_a_generated_function_of_a_raw_kernel() -> None:
     x, y, z = torch.ones(3), torch.full((3,), 2.0), torch.zeros(3)
     found.my_add(x, y, z, grid=[1], block=[3])
     assert z.tolist() == [3, 3, 3]
+
+
+class TestRawKernelsThatReturnArrays:
+    @pytest.fixture
+    def matmul(self) -> Any:
+        return kspec.torch.register(kspec_kernels.raw.matmul, namespace="raw_returns").matmul
+
+    def test_calls(self, matmul: Any, place: str) -> None:
+        a, b = torch.rand(40, 50, device=place), torch.rand(50, 33, device=place)
+        for options in ({}, {"TILE": 16}, {"TILE": 32}):
+            c = matmul(a, b, **options)
+            assert c.device == a.device and c.shape == (40, 33)
+            torch.testing.assert_close(c, a @ b)
+        assert str(matmul.default._schema) == (
+            "raw_returns::matmul(Tensor a, Tensor b, *, SymInt? m=None, SymInt? n=None, "
+            "SymInt? k=None, int? TILE=None, int? shared_mem=None) -> Tensor"
+        )
+        torch.library.opcheck(matmul.default, (a, b), {"TILE": 32})
+
+    def test_in_one_graph(self, matmul: Any, place: str) -> None:
+        @torch.compile(fullgraph=True, dynamic=True, backend="eager")
+        def run(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return matmul(a + 1, b, TILE=32) * 2
+
+        for rows in (3, 40, 41):
+            a, b = torch.rand(rows, 5, device=place), torch.rand(5, 7, device=place)
+            torch.testing.assert_close(run(a, b), (a + 1) @ b * 2)
+
+    def test_errors(self, matmul: Any) -> None:
+        a = torch.rand(4, 4)
+        with pytest.raises(ArgumentTypeError, match="a requires grad, but autograd has no grad"):
+            matmul(a.clone().requires_grad_(), a)
+        with pytest.raises(kspec.InstanceNotBuilt, match="no instance for T=float32, TILE=8"):
+            matmul(a, a, TILE=8)
+        with pytest.raises(TypeError, match="block"):  # the spec fixes it
+            matmul(a, a, block=[4])
 
 
 def test_what_is_no_module_or_no_operator() -> None:
