@@ -567,7 +567,7 @@ class ReductionSpec(_GeneratedSpec):
     def _core_faults(self) -> Iterator[Fault]:
         """Yield the faults of sizes that nothing decides, and of expressions without items."""
         for name in self.given_sizes:
-            message = f"{name!r} is no core dimension of an input, which would decide it"
+            message = f"{name!r} is not a core dimension of any input, which would decide it"
             yield Fault(("sizes", name), message, at_key=True)
         declared = self.declaration()
         for param in self.inputs:

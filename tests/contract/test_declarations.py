@@ -50,7 +50,7 @@ class TestGrammar:
             ("raw raw T x", SYNTAX, "'raw' is given twice"),
             ("unsigned int x", SYNTAX, "unknown keyword 'unsigned'"),
             ("T x = 1", SYNTAX, ""),
-            ("T x[3]", SYNTAX, "x[3]"),
+            ("T x(3)", SYNTAX, "x(3)"),
             ("T *x", SYNTAX, "*x"),
             ("T* x", SYNTAX, "is a pointer"),
             ("T 2x", SYNTAX, "2x"),

@@ -252,7 +252,7 @@ class TestRefusals:
             kspec.ReductionKernel(inputs, outputs, map_expr, "a + b", post_map, 0, "wrong")
 
     def test_sizes_that_no_input_has(self) -> None:
-        with pytest.raises(SpecError, match="'k' is no core dimension of an input"):
+        with pytest.raises(SpecError, match="'k' is not a core dimension of any input"):
             kspec.ReductionKernel(
                 "T x[d]", "T y", "x(0)", "a + b", "y = a", 0, "wrong", sizes={"k": [3]}
             )

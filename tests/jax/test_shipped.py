@@ -59,7 +59,11 @@ def options(spec: Any, binding: dict[str, str]) -> dict[str, Any]:
 
 def reference(spec: Any, given: dict[str, Any]) -> tuple[Any, ...]:
     axes = {"axis": spec.example.axis, "keepdims": spec.example.keepdims}
-    looped = [np.shape(given[one.name]) for one in spec.inputs if not one.raw]
+    looped = [
+        np.shape(given[one.name])[: np.ndim(given[one.name]) - len(one.core)]
+        for one in spec.inputs
+        if not one.raw
+    ]
     shape = np.broadcast_shapes(*looped)
     outputs = {one.name: np.empty(shape) for one in spec.outputs if one.raw}
     sizes = spec.example.sizes

@@ -14,6 +14,7 @@ import kspec
 import kspec.torch
 from kspec.errors import ArgumentTypeError, DuplicateKernelError, ShapeError
 from kspec.model.declaration import RawDeclaration
+from kspec.model.dimensions import core_shape
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import form_name, operator_forms, operators, refusal
 from kspec.runtime.package import modules_of
@@ -44,6 +45,7 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
     random = torch.Generator().manual_seed(0)
     raw = isinstance(declaration, RawDeclaration)
     params = {param.name: param for param in declaration.params or ()}
+    sizes = {} if raw else {name: known[0] for name, known in declaration.sizes}
     values: list[Any] = []
     keywords: dict[str, Any] = {}
     for argument in one.arguments:
@@ -58,6 +60,7 @@ def arguments(one: Any, place: str, grad: bool) -> tuple[list[Any], dict[str, An
             dtype = dtype_of(declaration, param.type)
             shape = (12,) if raw or declaration.name.startswith("add_reverse") else (3, 4)
             shape = (4, 4) if raw and one.results else shape
+            shape += () if raw else core_shape("", param, sizes)
             made = torch.rand(shape, generator=random, dtype=torch.float64) + 0.5
             made = made if dtype.is_floating_point or dtype.is_complex else made + 2
             wants = grad and dtype.is_floating_point and not argument.written

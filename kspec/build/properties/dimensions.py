@@ -38,8 +38,6 @@ def with_core(param: Param, loop: Shape, sizes: Mapping[str, int]) -> Shape:
 
 def example_sizes(spec: ElementwiseSpec | ReductionSpec, example: Example) -> dict[str, int]:
     """Return the value of each size: the example's, or else the first that is listed."""
-    if not isinstance(spec, ElementwiseSpec):
-        return {}
     found = dict(example.sizes)
     for param in spec.inputs:
         shape = example.shapes.get(param.name, ())
@@ -59,7 +57,7 @@ def drawn_sizes(
     `free`: whether shapes may differ from the example's.
     """
     found = example_sizes(spec, example)
-    if not isinstance(spec, ElementwiseSpec) or not spec.has_core or not free:
+    if not spec.has_core or not free:
         return found
     found |= {name: draw(st.sampled_from(one or _USUAL)) for name, one in spec.all_sizes.items()}
     names = core_names(spec.params)

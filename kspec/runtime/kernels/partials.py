@@ -151,7 +151,7 @@ def as_output(param: Param, partial: Any, shape: Shape, size: int) -> Operand:
 
 
 def as_input(operand: Operand) -> Operand:
-    """Return accumulators in the place of an input with core dimensions, which nobody reads."""
+    """Return accumulators in the place of an input with core dimensions, which is not read."""
     core = len(operand.param.core)
     assert operand.view is not None
     view = replace(operand.view, shape=(1,) * core, strides=(0,) * core)

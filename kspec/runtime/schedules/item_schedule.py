@@ -45,7 +45,7 @@ class ItemMember:
     shape, strides : tuple of int
         Extents of the core dimensions, and their strides in bytes; none: it has no core dimensions.
     is_new : bool
-        Whether it is an output that nobody has written to.
+        Whether it is a new output, whose contents do not matter.
     is_struct : bool
         Whether elements are structs, whose gaps are not to be written.
     """

@@ -22,7 +22,7 @@ from kspec.runtime.schedules.strides import Axes
 _THREADS = 256  # kspec::MaxThreads
 _OUTPUTS = 2  # of a thread: kspec::SWEEP_OUTPUTS
 _CAPACITY = 8  # axes
-_MOST_BYTES = 128  # of what is swept for each element: a block has so many of them as threads
+_MOST_BYTES = 128  # of swept inputs, for each element: a block has as many elements as threads
 _LEAST = 64  # elements of an output, and outputs, below which tiles are not worth their barriers
 _LEAST_TILES = 4  # of a split
 _MAX_SPLITS = 65535  # blocks along y
@@ -51,7 +51,7 @@ def choose_sweep(
     inputs: Sequence[ItemMember],
     resident: Resident,
 ) -> ReductionSchedule | None:
-    """Return a GPU's schedule of a pairwise reduction, or None if it is no such one.
+    """Return a GPU's schedule of a pairwise reduction, or None for other reductions.
 
     The parameters are those of `kspec.runtime.schedules.reduction_schedule.choose`.
     """
