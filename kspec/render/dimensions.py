@@ -36,5 +36,5 @@ _GROUP = {
 
 
 def group_names(threads: int, words: Collection[str]) -> tuple[str, ...]:
-    """Return what an operation of several threads sees beside its operands, of the words in it."""
+    """Return the lines for those words of an operation that are about its group of threads."""
     return tuple(line for name, line in _GROUP.items() if threads > 1 and name in words)

@@ -253,10 +253,6 @@ class _GeneratedSpec(BaseSpec):
         yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
         for field, text in texts.items():
             yield from index_faults(self.params, self.all_sizes, field, text)
-        if self.has_core and isinstance(self.backward, Mapping):
-            message = "gradients of a kernel with core dimensions need a kernel of their own"
-            message += f'; declare one, and name it: backward = "{self.name}_backward"'
-            yield Fault(("backward",), message, at_key=True)
         if self.has_core and self.example:
             yield from example_faults(self.params, self.example.shapes, self.example.sizes)
 

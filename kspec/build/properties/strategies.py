@@ -359,7 +359,7 @@ def _numbers_instead(spec: ElementwiseSpec | ReductionSpec, draw: st.DrawFn) -> 
     arrays = [one for one in spec.inputs if one.name not in declaration.scalars]
     chosen: set[str] = set()
     for param in arrays[1:]:  # the first has the full shape
-        if isinstance(spec, ElementwiseSpec) and spec.declaration().needs_array(param):
+        if param.core or (isinstance(spec, ElementwiseSpec) and declaration.needs_array(param)):
             continue
         others = [one for one in arrays if one is not param and one.name not in chosen]
         typed = not param.is_placeholder or any(one.type == param.type for one in others)
