@@ -24,6 +24,8 @@ _SECTIONS = {
     "reduction": "Reductions",
     "stencil": "Stencils",
     "aggregate": "Scans, segments and keys",
+    "core": "Core dimensions",
+    "core beside peers": "Core dimensions beside CuPy and torch",
     "aggregate beside peers": "Scans, segments and keys beside CUB, cuSPARSE, CuPy and torch",
     "stencil beside peers": "Stencils beside cupyx.scipy.ndimage, torch and NumPy",
     "shipped": "Shipped kernels",
@@ -36,7 +38,15 @@ _SECTIONS = {
     "gpus": "Several GPUs: time of a call until all have finished",
     "dask": "Dask: time on worker processes of one thread each",
 }
-_THROUGHPUT_SECTIONS = ("elementwise", "reduction", "stencil", "aggregate", "shipped", "fuse")
+_THROUGHPUT_SECTIONS = (
+    "elementwise",
+    "reduction",
+    "stencil",
+    "aggregate",
+    "core",
+    "shipped",
+    "fuse",
+)
 _MISSING = "–"
 
 
