@@ -24,6 +24,17 @@ from tests.core.programs import (
 )
 from tests.test_sharded import PLACES, Shards, present
 
+# The inputs decide the extent of the output.
+FIRSTS = kspec.ReductionKernel(
+    "T x[d]",
+    "T y[d]",
+    "x(0)",
+    "a + b",
+    "for (int k = 0; k < d; ++k) y(k) = a + k",
+    "0",
+    "core_firsts",
+)
+
 
 @pytest.fixture(params=PLACES, ids=repr)
 def shards(request: pytest.FixtureRequest) -> Shards:
@@ -69,6 +80,15 @@ def test_reductions(shards: Shards, along: int, axis: Any) -> None:
     r = sharded.apply(GAUSS, *arguments, along=along, axis=axis)
     found = whole(shards, r) if isinstance(r, list) else shards.numpy(r)
     np.testing.assert_allclose(found, gauss(x, y, b, axis))
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_reductions_to_vectors(shards: Shards, axis: Any) -> None:
+    x = np.round(8 * values(7, 5, 3))
+    r = sharded.apply(FIRSTS, shards.scatter(x), axis=axis)
+    found = whole(shards, r) if isinstance(r, list) else shards.numpy(r)
+    sums = np.sum(x[..., 0], axis)
+    np.testing.assert_array_equal(found, np.stack([sums, sums + 1, sums + 2], -1))
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n": 4}])

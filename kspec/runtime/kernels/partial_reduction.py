@@ -241,7 +241,7 @@ class SplitReduction:
             check_not_empty(kernel.__name__, (joined.length,), (0,), shape)
         call, partial, handle, checks = self._call(joined, args, stream)
         call = replace(call, library=library or call.library, outputs=tuple(into))
-        shapes = output_shapes(kernel.declaration, tuple(shape))
+        shapes = output_shapes(declaration, tuple(shape), joined.sizes)
         call = kernel.with_outputs(call, shapes, joined.binding)
         values = tuple(operand.value for operand in call.outputs)
         result = values[0] if len(values) == 1 else values
