@@ -202,13 +202,19 @@ class FinishTask:
 
 @dataclass(frozen=True)
 class SelectOutput:
-    """One of several outputs."""
+    """One of several outputs, or the only one.
 
-    number: int
+    Attributes
+    ----------
+    number : int or None
+        Which one; None if the block is the output itself.
+    """
 
-    def __call__(self, blocks: tuple[Any, ...]) -> Any:
+    number: int | None
+
+    def __call__(self, block: Any) -> Any:
         """Return it."""
-        return blocks[self.number]
+        return block if self.number is None else block[self.number]
 
 
 def pass_block(block: Any, axis: tuple[int, ...], keepdims: bool) -> Any:

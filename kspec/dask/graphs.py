@@ -111,14 +111,12 @@ def map_blocks(
     inferred = infer(kernel.declaration, inputs_of, neighbours=neighbours, broadcast=broadcast)
     found = with_outputs(found, call, inferred)
     cores = [shape[len(inferred.shape) :] for shape in inferred.shapes]
-    # Blocks of several outputs are tuples, which have the axes of the loop.
-    is_alone = len(cores) == 1 and not kernel.return_tuple
     if windows:
         task: Any = WindowedTask(identity_of(kernel), found.rest, neighbours)
         result = _with_halos(kernel, task, found, inputs)
     else:
         task = ElementwiseTask(identity_of(kernel), found.rest, neighbours.sizes, boundary)
-        result = _blockwise(kernel, task, found, core=cores[0] if is_alone else ())
+        result = _blockwise(kernel, task, found)
     return outputs_of(kernel, found, result, kernel.return_tuple, cores)
 
 
@@ -142,6 +140,7 @@ def reduce_blocks(
     found = with_outputs(found, call, inferred)
     axes, name = found.reduced, kernel.__name__
     kept = found.ndim - (0 if keepdims else len(axes))
+    cores = [shape[kept:] for shape in inferred.shapes]
     identity = identity_of(kernel)
     task = PartialTask(identity, found.rest, axes)
     partials = _blockwise(kernel, task, found, dict.fromkeys(axes, 1))
@@ -158,7 +157,7 @@ def reduce_blocks(
         concatenate=False,
         name=f"kspec-{name}",
     )
-    return outputs_of(kernel, found, result)
+    return outputs_of(kernel, found, result, core=cores)
 
 
 def arguments_of(kernel: Kernel, args: Sequence[Any]) -> tuple[Arguments, Call]:
@@ -294,9 +293,8 @@ def _blockwise(
     found: Arguments,
     chunks: Mapping[int, Any] | None = None,
     align: bool = True,
-    core: Shape = (),
 ) -> da.Array:
-    """Return the array of blocks that a task makes.
+    """Return the array of blocks that a task makes, which has the axes of the loop.
 
     Parameters
     ----------
@@ -306,20 +304,15 @@ def _blockwise(
         Their extents along the axes where they change.
     align : bool
         Whether the arrays are still to be divided alike.
-    core : tuple of int
-        Extents of axes that results have behind those of the loop.
     """
-    first = found.ndim + sum(found.core)
-    new_axes = dict(enumerate(core, first))
     with named_shapes(kernel, found):
         return da.blockwise(
             task,
-            (*range(found.ndim), *new_axes),
+            tuple(range(found.ndim)),
             *found.indexed(),
-            new_axes=new_axes,
             adjust_chunks=chunks,
             align_arrays=align,
-            meta=found.meta(0, found.ndim + len(core)),
+            meta=found.meta(0, found.ndim),
             token=f"kspec-{kernel.__name__}",
         )
 
@@ -376,7 +369,7 @@ def outputs_of(
     found: Arguments,
     result: da.Array,
     always: bool = False,
-    core: Sequence[Shape] | None = None,
+    core: Sequence[Shape] = (),
 ) -> Any:
     """Return the outputs of blocks that hold all of them.
 
@@ -385,20 +378,21 @@ def outputs_of(
     kernel, found
         The call.
     result : dask array
-        Its blocks, which are tuples of several outputs or of an only one.
+        Its blocks, which are tuples of several outputs, or the only one.
     always : bool
-        Whether it is a tuple for an only one, too.
+        Whether blocks of an only one are tuples, too, and the result is.
     core : sequence of tuple of int, optional
         Extents of axes that the outputs have, and `result` has not.
     """
-    if len(found.outputs) == 1 and not always:
+    is_tuple = always or len(found.outputs) > 1
+    if not is_tuple and not any(core):
         return result
     axes = tuple(range(result.ndim))
     selected = []
     for number, param in enumerate(kernel.declaration.outputs):
         new_axes = dict(enumerate(core[number] if core else (), result.ndim))
         one = da.blockwise(
-            SelectOutput(number),
+            SelectOutput(number if is_tuple else None),
             (*axes, *new_axes),
             *(result, axes),
             new_axes=new_axes,
@@ -406,4 +400,4 @@ def outputs_of(
             token=f"kspec-{kernel.__name__}-{param.name}",
         )
         selected.append(one)
-    return tuple(selected)
+    return tuple(selected) if is_tuple else selected[0]

@@ -170,7 +170,16 @@ GAUSS = kspec.ReductionKernel(
     "core_gauss",
     backward=_GAUSS_BACKWARD,
 )
-# Without gradients.
+# Without gradients; the inputs of the first decide the extent of its output.
+FIRSTS = kspec.ReductionKernel(
+    "T x[d]",
+    "T y[d]",
+    "x(0)",
+    "a + b",
+    "for (int k = 0; k < d; ++k) y(k) = a + k",
+    "0",
+    "core_firsts",
+)
 MATVEC = kspec.ElementwiseKernel(
     "T A[n, m], T x[m]",
     "T y[n]",
@@ -195,27 +204,32 @@ def matrices(*shape: int, seed: int = 0, dtype: str = "float64") -> Any:
 
 
 def solve(A: Any, b: Any) -> Any:
-    """Return what `SOLVE` returns."""
+    """Return the vectors x for which ``A @ x`` is b, as `SOLVE`."""
     return np.linalg.solve(A, b[..., None])[..., 0]
 
 
 def distance(x: Any, y: Any, b: Any) -> Any:
-    """Return what `DISTANCE` returns."""
+    """Return the squared distances of vectors times b, as `DISTANCE`."""
     return ((x - y) ** 2).sum(-1) * b
 
 
 def gauss(x: Any, y: Any, b: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return what `GAUSS` returns."""
+    """Return the sums of b, weighted by the distance of x and y, as `GAUSS`."""
     return (np.exp(-((x - y) ** 2).sum(-1)) * b).sum(axis, keepdims=keepdims)
 
 
+def firsts(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the sums of first components, plus 0, 1, ... along the last axis, as `FIRSTS`."""
+    return np.expand_dims(x[..., 0].sum(axis, keepdims=keepdims), -1) + np.arange(x.shape[-1])
+
+
 def powers(x: Any, v: Any, n: int = 2) -> tuple[Any, Any]:
-    """Return what `POWERS` returns."""
+    """Return the first n powers of x times v, and the sums of v, as `POWERS`."""
     rows = np.asarray(x)[..., None, None] ** np.arange(1, n + 1)[:, None]
     loop = np.broadcast_shapes(np.shape(x), v.shape[:-1])
     return rows * v[..., None, :], np.broadcast_to(v.sum(-1), loop)
 
 
 def matvec(A: Any, x: Any) -> Any:
-    """Return what `MATVEC` returns."""
+    """Return the products of matrices and vectors, as `MATVEC`."""
     return (A @ x[..., None])[..., 0]

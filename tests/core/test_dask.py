@@ -16,12 +16,14 @@ import dask  # noqa: E402
 import kspec.dask  # noqa: E402
 from tests.core.programs import (  # noqa: E402
     DISTANCE,
+    FIRSTS,
     GAUSS,
     MATVEC,
     POWERS,
     PRODUCT,
     SOLVE,
     distance,
+    firsts,
     gauss,
     matrices,
     matvec,
@@ -117,6 +119,17 @@ def test_reductions(axis: Any, keepdims: bool) -> None:
     np.testing.assert_allclose(r.compute(), expected)
     with pytest.raises(kspec.ShapeError, match="core_gauss: x has 2 chunks along axis 2"):
         kspec.dask.apply(GAUSS, da.from_array(x, (7, 1, 2)), y, b, axis=axis)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1), ()])
+def test_reductions_to_vectors(axis: Any, keepdims: bool) -> None:
+    x = np.round(8 * values(7, 5, 3))
+    expected = firsts(x, axis, keepdims)
+    r = kspec.dask.apply(FIRSTS, da.from_array(x, (2, 3, 3)), axis=axis, keepdims=keepdims)
+    assert (r.shape, r.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(r.compute(), expected)
+    np.testing.assert_array_equal((r + 1)[..., 1].compute(), expected[..., 1] + 1)
 
 
 def test_unknown_sizes() -> None:

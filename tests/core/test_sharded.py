@@ -11,11 +11,13 @@ import kspec
 from kspec import sharded
 from tests.core.programs import (
     DISTANCE,
+    FIRSTS,
     GAUSS,
     MATVEC,
     POWERS,
     SOLVE,
     distance,
+    firsts,
     gauss,
     matrices,
     powers,
@@ -23,17 +25,6 @@ from tests.core.programs import (
     values,
 )
 from tests.test_sharded import PLACES, Shards, present
-
-# The inputs decide the extent of the output.
-FIRSTS = kspec.ReductionKernel(
-    "T x[d]",
-    "T y[d]",
-    "x(0)",
-    "a + b",
-    "for (int k = 0; k < d; ++k) y(k) = a + k",
-    "0",
-    "core_firsts",
-)
 
 
 @pytest.fixture(params=PLACES, ids=repr)
@@ -87,8 +78,7 @@ def test_reductions_to_vectors(shards: Shards, axis: Any) -> None:
     x = np.round(8 * values(7, 5, 3))
     r = sharded.apply(FIRSTS, shards.scatter(x), axis=axis)
     found = whole(shards, r) if isinstance(r, list) else shards.numpy(r)
-    sums = np.sum(x[..., 0], axis)
-    np.testing.assert_array_equal(found, np.stack([sums, sums + 1, sums + 2], -1))
+    np.testing.assert_array_equal(found, firsts(x, axis))
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n": 4}])
