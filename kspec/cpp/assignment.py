@@ -25,9 +25,8 @@ _NO_MACROS = Expansion()
 # Words that leave a statement's place, so that what follows may not run.
 _LEAVING = frozenset({"return", "continue", "break", "goto"})
 _LOOPS = frozenset({"for", "while", "switch"})
-_UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b[^\n]*")
 _MEMBER = frozenset({".", "->"})
-_PRAGMA = re.compile(r"\s*(?:#|%:)\s*pragma\b")
+_UNROLL = re.compile(r"\s*(?:#|%:)\s*pragma\s+unroll\b[^\n]*")
 # What a statement follows; behind another sign, an assignment is a value too.
 _BEFORE_STATEMENT = frozenset({";", "{", "}", ")", "else", "do"})
 
@@ -66,19 +65,16 @@ def only_assigns(name: str, fragment: str, expansion: Expansion = _NO_MACROS) ->
     """
     tokens = [one for one in tokens_of(fragment) if not _UNROLL.fullmatch(one.text)]
     hidden = expansion.hidden(one.text for one in tokens if one.kind == "word")
-    if hidden is None or name in hidden:
+    if hidden is None or name in hidden or any(one.kind == "directive" for one in tokens):
         return False
-    if any(one.kind == "directive" and not _PRAGMA.match(one.text) for one in tokens):
-        return False
-    tokens = [one for one in tokens if one.kind != "directive"]
     for place, token in enumerate(tokens):
         before = tokens[place - 1].text if place else ";"
         if token.text != name or token.kind != "word" or before in (*_MEMBER, "::"):
             continue
-        if "".join(one.text for one in tokens[place + 1 : place + 2]) != "(":
-            return False
         end = group_end(tokens, place + 1)
-        if before not in _BEFORE_STATEMENT or [one.text for one in tokens[end : end + 1]] != ["="]:
+        opening = [one.text for one in tokens[place + 1 : place + 2]]
+        behind = [one.text for one in tokens[end : end + 1]]
+        if before not in _BEFORE_STATEMENT or (opening, behind) != (["("], ["="]):
             return False
     return True
 
