@@ -16,8 +16,9 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kspec.errors import ShapeError
@@ -28,7 +29,13 @@ MAX_COUNT = 2**31 - 1  # elements along them
 # Threads that have an item together, by the words of a spec.
 GROUPS = {"thread": 1, "warp": 32, "block": 128}
 Extents = tuple[Any, ...]
-_OPERATORS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+# Operators in C++, and what they do.
+_OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("({} + {})", operator.add),
+    ast.Sub: ("({} - {})", operator.sub),
+    ast.Mult: ("({} * {})", operator.mul),
+    ast.FloorDiv: ("kspec::floor_div({}, {})", operator.floordiv),
+}
 
 
 class DimensionError(ValueError):
@@ -47,11 +54,14 @@ class Dimension:
         The same in C++.
     names : tuple of str
         Sizes that it depends on.
+    tree : ast.expr
+        What Python makes of the text.
     """
 
     text: str
     cpp: str
     names: tuple[str, ...]
+    tree: ast.expr = field(repr=False, compare=False)
 
     @property
     def is_name(self) -> bool:
@@ -65,7 +75,7 @@ class Dimension:
 
     def value(self, sizes: Mapping[str, Any]) -> Any:
         """Return its value, given those of the sizes."""
-        return _value(ast.parse(self.text, mode="eval").body, sizes)
+        return _value(self.tree, sizes)
 
 
 @functools.cache
@@ -86,7 +96,7 @@ def dimension(text: str) -> Dimension:
             "them with + - * //"
         ) from None
     names = tuple(dict.fromkeys(one.id for one in ast.walk(tree) if isinstance(one, ast.Name)))
-    return Dimension(ast.unparse(tree), cpp, names)
+    return Dimension(ast.unparse(tree), cpp, names, tree)
 
 
 def _cpp(node: ast.expr) -> str:
@@ -94,12 +104,9 @@ def _cpp(node: ast.expr) -> str:
         return node.id
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return str(node.value)
-    if isinstance(node, ast.BinOp):
-        left, right = _cpp(node.left), _cpp(node.right)
-        if isinstance(node.op, ast.FloorDiv):
-            return f"kspec::floor_div({left}, {right})"
-        if type(node.op) in _OPERATORS:
-            return f"({left} {_OPERATORS[type(node.op)]} {right})"
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        text, _ = _OPERATORS[type(node.op)]
+        return text.format(_cpp(node.left), _cpp(node.right))
     raise ValueError(ast.unparse(node))
 
 
@@ -109,12 +116,8 @@ def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     assert isinstance(node, ast.BinOp)
-    left, right = _value(node.left, sizes), _value(node.right, sizes)
-    if isinstance(node.op, ast.Add):
-        return left + right
-    if isinstance(node.op, ast.Sub):
-        return left - right
-    return left * right if isinstance(node.op, ast.Mult) else left // right
+    _, apply = _OPERATORS[type(node.op)]
+    return apply(_value(node.left, sizes), _value(node.right, sizes))
 
 
 def core_names(params: Iterable[Param]) -> tuple[str, ...]:
