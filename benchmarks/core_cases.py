@@ -21,6 +21,8 @@ F32, F64 = "float32", "float64"
 _TOLERANCES = {F32: 2e-5, F64: 1e-11}
 # Elements for each item of the small kernels: 10^7 items at full size.
 _EACH = 27
+# Pairs, in units of the run's elements: those of 65,536 points and as many others at full size.
+_PAIRS = 16.0
 
 _SOLVE = """
 T a[n][n + 1];
@@ -295,8 +297,8 @@ _DISTANCE = "T s = 0; for (int k = 0; k < d; ++k) s += (x(k) - y(k)) * (x(k) - y
 
 
 def _pairs(n: int, *more: int) -> list[Operand]:
-    """Return points to hold and points to sweep, as many of each: 65,536 at full size."""
-    side = max(2, 4 * math.isqrt(n))
+    """Return points to hold and points to sweep, as many of each, that make n pairs."""
+    side = max(2, math.isqrt(n))
     weights = [array(F32, (1, side))] * len(more)
     return [array(F32, (side, 1, 3)), array(F32, (1, side, 3)), *weights]
 
@@ -393,10 +395,18 @@ CASES = (
         lambda n: _pairs(n, 1),
         _points,
         (1,),
+        scale=_PAIRS,
         section=SECTION,
         times={"torch": 5.0},
     ),
     Case(
-        "nearest of pairs", _NEAREST, _pairs, _points, (1,), section=SECTION, times={"torch": 5.0}
+        "nearest of pairs",
+        _NEAREST,
+        _pairs,
+        _points,
+        (1,),
+        scale=_PAIRS,
+        section=SECTION,
+        times={"torch": 5.0},
     ),
 )

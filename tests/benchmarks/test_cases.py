@@ -128,6 +128,16 @@ class TestTable:
             "windows of 15": 0.80,
             "windows of 15, rows of 16384": 0.80,
             "largest of 15": 0.80,
+            "solve 3×3, f32": 0.85,
+            "solve 3×3, f64": 0.85,
+            "product 4×4, f32": 0.85,
+            "product 4×4, f64": 0.85,
+            "quaternion product, f32": 0.90,
+            "quaternion product, f64": 0.90,
+            "rotation, f32": 0.90,
+            "rotation, f64": 0.90,
+            "Cholesky 8×8, f32": 0.60,
+            "Cholesky 8×8, f64": 0.60,
         }
         assert (by_name("3x3, odd rows").of, by_name("3x3, odd rows").target) == ("3x3", 0.9)
         assert (by_name("stride 2").of, by_name("stride 2").target) == ("CuPy", 0.95)
@@ -139,6 +149,12 @@ class TestTable:
         assert times.pop("sample, order 0") == times.pop("sample, order 3") == {"CuPy": None}
         assert times.pop("CSR product, rows of about 32") == {"CuPy": 1.0, "CUB": 0.95}
         assert times.pop("10^6 keys") == {"CuPy": 1.0, "torch": 1.0}
+        for size, wanted in ((3, 10.0), (4, 10.0), (16, 2.0), (32, 2.0)):
+            for dtype in ("f32", "f64"):
+                both = {"CuPy": wanted, "torch": wanted}
+                assert times.pop(f"solve {size}×{size}, {dtype}") == both
+        assert times.pop("Gaussian sum of pairs") == {"torch": 5.0}
+        assert times.pop("nearest of pairs") == {"torch": 5.0}
         aggregates = {
             case.name for case in aggregate_cases.CASES if case.text.form in ("scan", "segments")
         }
