@@ -13,14 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from kspec.cpp.brackets import group_end
-from kspec.cpp.fragments import code_of
-from kspec.cpp.names import name_problem
 from kspec.diagnostics import counted
 from kspec.model.dimensions import core_names, dimension
 from kspec.model.signature import Param, Signature
 from kspec.spec.faults import Fault
-from kspec.spec.neighbours.windows import choices, constant, reads_of
+from kspec.spec.neighbours.windows import choices, constant, indexed, reads_of, size_fault
 
 Sizes = Mapping[str, Sequence[int]]
 _UNDEFINED = -math.inf  # extent of a dimension that divides by zero
@@ -40,22 +37,15 @@ def dimension_faults(
     taken : mapping of str to str
         Names that sizes cannot have, and what else has them.
     """
-    decided = {
-        one
-        for param in inputs
-        for one in param.core
-        if not one.isdecimal() and dimension(one).is_name
-    }
+    decided = {one for param in inputs for one in param.core if dimension(one).is_name}
     for field, signature in (("inputs", inputs), ("outputs", outputs)):
         for param in signature:
             if field == "inputs":
                 yield from _undecided(param)
             for name in core_names([param]):
-                problem = name_problem(name)
-                if not problem and name in taken:
-                    problem = f"it is {taken[name]}"
-                if problem:
-                    yield Fault((field,), f"Invalid size {name!r}: {problem}", word=name)
+                fault = size_fault(name, taken, field, word=name)
+                if fault:
+                    yield fault
                 elif name not in decided and name not in sizes:
                     message = f"{name!r} is not a size: no input has it as a core dimension"
                     yield Fault((field,), f"{message}, and `sizes` does not list it", word=name)
@@ -100,7 +90,10 @@ def index_faults(params: Signature, sizes: Sizes, field: str, text: str) -> Iter
     """Check the indices at which the text of a field has elements of core dimensions."""
     for param in params:
         if param.core:
-            yield from _bracket_faults(param, field, text)
+            indices = ", ".join("ijkl"[: len(param.core)])
+            message = f"elements of {param.name} are in round brackets: {param.name}({indices})"
+            for start, length in indexed(param.name, text):
+                yield Fault((field,), message, start, length)
             yield from _element_faults(param, sizes, field, text)
 
 
@@ -167,15 +160,3 @@ def example_faults(
                 equal = text if text.isdecimal() else f"{text} = {wanted}"
                 message = f"core dimension {axis} of {param} has {extent} elements, not {equal}"
                 yield Fault(where, message)
-
-
-def _bracket_faults(param: Param, field: str, text: str) -> Iterator[Fault]:
-    tokens = code_of(text)
-    for place, token in enumerate(tokens[:-1]):
-        member = place > 0 and tokens[place - 1].text in (".", "->", "::")
-        if token.text == param.name and not member and tokens[place + 1].text == "[":
-            end = group_end(tokens, place + 1)
-            indices = ", ".join("ijkl"[: len(param.core)])
-            message = f"elements of {param.name} are in round brackets: {param.name}({indices})"
-            length = tokens[end - 1].end - token.start
-            yield Fault((field,), message, token.start, length)

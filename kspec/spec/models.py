@@ -66,7 +66,7 @@ from kspec.spec.neighbours.windows import (
     WindowTable,
     declared_windows,
     is_alone,
-    size_faults,
+    size_fault,
     window_faults,
 )
 from kspec.spec.raw import RawSpec as RawSpec
@@ -237,6 +237,15 @@ class _GeneratedSpec(BaseSpec):
         if self.backward is not None and accepted(info, "backward"):
             yield from gradient_rules.backward_fits(self, self.backward, self.declaration().scalars)
 
+    def _view_faults(self) -> Iterator[Fault]:
+        """Yield the views of arguments, which kernels with windows or core dimensions lack."""
+        kind = "core dimensions" if self.has_core else "windows"
+        for name in self.raw_views:
+            message = f"kernels with {kind} have no _raw_{name}; add a raw input for the array"
+            texts = {**self.fragments, "preamble": self.preamble}
+            fields = (key for key, text in texts.items() if f"_raw_{name}" in text)
+            yield Fault((next(fields, "options"),), message, word=f"_raw_{name}")
+
     def _size_faults(self, texts: Mapping[str, str]) -> Iterator[Fault]:
         """Check sizes and core dimensions; `texts` have elements of parameters, by field."""
         taken = {name: "a parameter too" for name in self.params.names}
@@ -249,7 +258,8 @@ class _GeneratedSpec(BaseSpec):
         taken |= {self.name: "the name of the kernel too"}
         keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
         taken |= {name: "a keyword argument of calls" for name in keywords}
-        yield from size_faults(self.sizes, taken)
+        named = (size_fault(name, taken, "sizes", name, at_key=True) for name in self.sizes)
+        yield from filter(None, named)
         yield from dimension_faults(self.inputs, self.outputs, self.sizes, taken)
         for field, text in texts.items():
             yield from index_faults(self.params, self.all_sizes, field, text)
@@ -450,13 +460,11 @@ class ElementwiseSpec(_GeneratedSpec):
             yield Fault(("threads",), message)
         if self.windows or self.has_core:
             kind = "windows" if self.windows else "core dimensions"
+            yield from self._view_faults()
             yield from self._faults_of_threads(f"kernels with {kind}")
 
     def _faults_of_threads(self, kernels: str) -> Iterator[Fault]:
         """Yield the faults of fields that need the threads of other kernels."""
-        for name in self.raw_views:
-            message = f"{kernels} have no _raw_{name}; add a raw input for the array"
-            yield Fault(("operation",), message, word=f"_raw_{name}")
         if self._reads_threads():
             message = f"{kernels} cannot read the thread's index"
             words = [word for word in identifiers(self.operation) if reads_threads(word)]
@@ -571,10 +579,8 @@ class ReductionSpec(_GeneratedSpec):
                 reason = "it is _non_const" if param.non_const else "other expressions read it"
                 message = f"{param} has core dimensions, which only the map can read; {reason}"
                 yield Fault(("inputs",), message, word=param.name)
-        for name in self.raw_views if self.has_core else ():
-            message = f"kernels with core dimensions have no _raw_{name}; add a raw input"
-            field = next(key for key, text in self.fragments.items() if f"_raw_{name}" in text)
-            yield Fault((field,), message, word=f"_raw_{name}")
+        if self.has_core:
+            yield from self._view_faults()
 
 
 def _asks_more(text: str) -> bool:

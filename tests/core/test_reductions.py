@@ -251,6 +251,14 @@ class TestRefusals:
         with pytest.raises(SpecError, match=message):
             kspec.ReductionKernel(inputs, outputs, map_expr, "a + b", post_map, 0, "wrong")
 
+    @pytest.mark.parametrize(
+        ("where", "given"),
+        [("preamble", {"preamble": "#define X _raw_x"}), ("options", {"options": ("-DX=_raw_x",)})],
+    )
+    def test_views_in_macros(self, where: str, given: dict[str, Any]) -> None:
+        with pytest.raises(SpecError, match=f"{where}: kernels with core .* have no _raw_x"):
+            kspec.ReductionKernel("T x[3]", "T y", "X[0]", "a + b", "y = a", 0, "wrong", **given)
+
     def test_sizes_that_no_input_has(self) -> None:
         with pytest.raises(SpecError, match="'k' is not a core dimension of any input"):
             kspec.ReductionKernel(

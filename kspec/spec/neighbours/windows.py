@@ -208,15 +208,26 @@ class WindowRead:
 
 def reads_of(name: str, text: str) -> Iterator[WindowRead]:
     """Yield the reads of a window in a text."""
+    for tokens in _bracketed(name, text, "("):
+        offsets = tuple(items_of(tokens[2:-1], text))
+        yield WindowRead(tokens[0].start, tokens[-1].end, offsets)
+
+
+def indexed(name: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and length where an argument has an index in square brackets, as a raw one."""
+    for tokens in _bracketed(name, text, "["):
+        yield tokens[0].start, tokens[-1].end - tokens[0].start
+
+
+def _bracketed(name: str, text: str, opening: str) -> Iterator[Sequence[Token]]:
+    """Yield a name with the brackets behind it, unless it names a member."""
     tokens = code_of(text)
     for place, token in enumerate(tokens[:-1]):
         member = place > 0 and tokens[place - 1].text in (".", "->", "::")
         if token.text != name or token.kind != "word" or member:
             continue
-        if tokens[place + 1].text == "(":
-            end = group_end(tokens, place + 1)
-            offsets = tuple(items_of(tokens[place + 2 : end - 1], text))
-            yield WindowRead(token.start, tokens[end - 1].end, offsets)
+        if tokens[place + 1].text == opening:
+            yield tokens[place : group_end(tokens, place + 1)]
 
 
 def is_alone(name: str, text: str) -> bool:
@@ -336,16 +347,22 @@ def declared_windows(
     )
 
 
-def size_faults(sizes: Mapping[str, tuple[int, ...]], taken: Mapping[str, str]) -> Iterator[Fault]:
-    """Check the names of sizes; `taken` says what else has a name."""
-    for name in sizes:
-        problem = name_problem(name)
-        if not problem and name in taken:
-            problem = f"it is {taken[name]}"
-        if not problem and keyword.iskeyword(name):
-            problem = "it is a Python keyword"
-        if problem:
-            yield Fault(("sizes", name), f"Invalid size {name!r}: {problem}", at_key=True)
+def size_fault(name: str, taken: Mapping[str, str], *where: str, **place: Any) -> Fault | None:
+    """Return the fault of the name of a size, if any.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    taken : mapping of str to str
+        Names that sizes cannot have, and what else has them.
+    *where, **place
+        As of `Fault`: where the size is.
+    """
+    problem = name_problem(name)
+    if not problem and (name in taken or keyword.iskeyword(name)):
+        problem = f"it is {taken[name]}" if name in taken else "it is a Python keyword"
+    return Fault(where, f"Invalid size {name!r}: {problem}", **place) if problem else None
 
 
 def window_faults(
@@ -369,7 +386,9 @@ def window_faults(
             yield Fault(("windows", name, "reach"), f"{one!r} is not a size{listed}", word=one)
         if not unknown:
             yield from offset_faults(name, table.reach, sizes, operation)
-        yield from _index_faults(name, operation)
+        for start, length in indexed(name, operation):
+            message = f"{name} has a window and no index; read neighbours at offsets: {name}(-1)"
+            yield Fault(("operation",), message, start, length)
         # A sample of integers has the value where it is nowhere.
         if table.value and CONSTANT not in table.boundary and name not in sampled:
             message = "is for boundary 'constant', which is not listed"
@@ -379,18 +398,6 @@ def window_faults(
         yield Fault(
             ("windows",), "boundary 'valid' changes the shape: either all windows have it or none"
         )
-
-
-def _index_faults(name: str, text: str) -> Iterator[Fault]:
-    """Yield the places where a windowed input is indexed like a raw one."""
-    tokens = code_of(text)
-    for place, token in enumerate(tokens[:-1]):
-        member = place > 0 and tokens[place - 1].text in (".", "->", "::")
-        if token.text == name and not member and tokens[place + 1].text == "[":
-            end = group_end(tokens, place + 1)
-            message = f"{name} has a window and no index; read neighbours at offsets: {name}(-1)"
-            length = tokens[end - 1].end - token.start
-            yield Fault(("operation",), message, token.start, length)
 
 
 def _param_problem(name: str, params: Mapping[str, Param]) -> str:
