@@ -207,10 +207,8 @@ def _gradients_of(one: Operator, kernel: KernelCallable[Any]) -> tuple[Backward,
     backward = kernel.backward
     if backward is None or one.writes or _form_fault(one, backward):
         return None
-    if isinstance(one.declaration, RawDeclaration):
-        return None
     declaration = backward.kernel.declaration
-    if isinstance(declaration, RawDeclaration):
+    if isinstance(one.declaration, RawDeclaration) or isinstance(declaration, RawDeclaration):
         return None
     return backward, operator(declaration, gradient_numbers(one, declaration))
 

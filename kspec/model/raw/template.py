@@ -1,4 +1,4 @@
-"""RawTemplate parameters of raw kernels: which name expression has the types and values of a call.
+"""Template parameters of raw kernels: which name expression has the types and values of a call.
 
 >>> template = RawTemplate(("T", "TILE"), ("T",))
 >>> template.values, template.types_of("f<float, 16>"), template.values_of("f<float, 0x10>")

@@ -90,6 +90,13 @@ class Operand:
         return self.view.shape[:split], self.view.strides[:split]
 
     @property
+    def item(self) -> tuple[Shape, Strides]:
+        """Extents and strides of an array along its core dimensions."""
+        assert self.view is not None
+        split = len(self.view.shape) - len(self.param.core)
+        return self.view.shape[split:], self.view.strides[split:]
+
+    @property
     def device(self) -> Device | None:
         """Its device; None for a scalar, and for CuPy's textures, which do not say."""
         return self.view.device if self.view is not None else device_of(self.value)
@@ -202,10 +209,9 @@ def place_of(operand: Operand) -> Place | None:
     if view is None or (param.raw and not operand.is_gathered):
         return None
     written = operand.is_output or param.non_const
-    core = len(param.core)
-    item = view.shape[len(view.shape) - core :]
-    large = bool(core) and not is_small(dtypes.lookup(view.dtype).itemsize, item)
-    return Place(param.name, view, written, operand.is_gathered, core, large)
+    item, _ = operand.item
+    large = bool(item) and not is_small(dtypes.lookup(view.dtype).itemsize, item)
+    return Place(param.name, view, written, operand.is_gathered, len(item), large)
 
 
 def raw_ndims(operands: Sequence[Operand]) -> tuple[int, ...]:

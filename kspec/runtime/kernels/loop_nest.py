@@ -152,10 +152,11 @@ def item_member(operand: Operand, binding: Binding) -> ItemMember:
     member, view = member_of(operand, binding), operand.view
     if view is None or not operand.param.core:
         return ItemMember(member.itemsize, member.ptr, member.written)
-    split = len(view.shape) - len(operand.param.core)
-    core = view.shape[split:], view.strides[split:]
+    shape, strides = operand.item
     is_struct = bool(dtypes.lookup(view.dtype).fields)
-    return ItemMember(member.itemsize, member.ptr, member.written, *core, operand.is_new, is_struct)
+    return ItemMember(
+        member.itemsize, member.ptr, member.written, shape, strides, operand.is_new, is_struct
+    )
 
 
 def _pack_view(operand: Operand, axes: Axes, number: int, schedule: ElementwiseSchedule) -> bytes:
