@@ -116,7 +116,7 @@ def test_images_have_the_listed_sizes(project: Path) -> None:
 
 
 class TestFunctions:
-    """What callers of a generated function see."""
+    """Signatures, documentation and stubs of generated functions."""
 
     def test_keywords_are_the_sizes_that_no_input_decides(self, package: Any) -> None:
         items = package.items
