@@ -12,7 +12,7 @@ struct Elements<Groups<AXES, THREADS>, OPERANDS> : Elements<Strided<AXES>, OPERA
   unsigned long long across;      // bit k: neighbours in memory of operand k are those of other items
   unsigned long long transposed;  // bit k: the first of its two core dimensions has the smaller stride
   int stage;                      // bytes of shared memory of a group
-  int made;                       // operands from this one on are outputs that nobody has written to
+  int made;                       // number of the first output that the call has made
   int groups;                     // of a block
   int places[OPERANDS];           // where a group has its items
 };

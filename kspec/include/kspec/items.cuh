@@ -17,7 +17,7 @@ struct Elements<Items<AXES>, OPERANDS> : Elements<Strided<AXES>, OPERANDS> {
   unsigned long long staged;  // bit k: a warp copies the items of operand k
   unsigned long long packed;  // bit k: its items are contiguous, and aligned to an access
   int stage;                  // bytes of shared memory of a warp
-  int made;                   // operands from this one on are outputs that nobody has written to
+  int made;                   // number of the first output that the call has made
   int places[OPERANDS];       // where it has them
 };
 
