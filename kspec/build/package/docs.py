@@ -473,7 +473,7 @@ def _notes(spec: ElementwiseSpec | ReductionSpec, what: str, place: SpecLocation
 def _coverage(spec: ElementwiseSpec | ReductionSpec, place: SpecLocation) -> Lines:
     """Describe the placeholders and the precompiled dtypes."""
     letters = spec.placeholders
-    sizes = spec.all_sizes if isinstance(spec, ElementwiseSpec) else {}
+    sizes = spec.all_sizes
     known = "".join(f", {name} = {' or '.join(map(str, one))}" for name, one in sizes.items())
     lazy = not all(sizes.values())
     if not letters:
