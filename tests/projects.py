@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from kspec.build.load import import_package
+from kspec.build.project import plan_project
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -73,7 +78,24 @@ FILES = {
 
 def write_project(folder: Path, **changes: str) -> Path:
     """Write the toy project; `changes` replace or add spec files by stem."""
-    files = FILES | {f"specs/{stem}.toml": text for stem, text in changes.items()}
+    return _write(folder, FILES | _specs(changes))
+
+
+def write_specs(folder: Path, **specs: str) -> Path:
+    """Write a project with these spec files only, by stem."""
+    return _write(folder, {"pyproject.toml": CONFIGURATION} | _specs(specs))
+
+
+def generated_package(project: Path) -> Any:
+    """Import the package that a project has generated."""
+    return import_package(plan_project(project).settings.package_folder)
+
+
+def _specs(texts: Mapping[str, str]) -> dict[str, str]:
+    return {f"specs/{stem}.toml": text for stem, text in texts.items()}
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

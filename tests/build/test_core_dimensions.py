@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.build.load import import_package
 from kspec.build.package.catalogue import make_page
 from kspec.build.package.docs import SpecLocation, operator_doc
 from kspec.build.project import build_project, check_project, plan_project
@@ -34,7 +33,7 @@ from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec
 from tests.build.test_properties import drawn
 from tests.build.test_trace import proposed, row
-from tests.projects import CONFIGURATION, environment, write_project
+from tests.projects import environment, generated_package, write_project, write_specs
 
 ITEMS = """\
 doc = "Items."
@@ -84,17 +83,14 @@ types     = { T = "int32" }
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("core") / "toy"
-    (folder / "specs").mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(CONFIGURATION)
-    (folder / "specs/items.toml").write_text(ITEMS)
+    folder = write_specs(tmp_path_factory.mktemp("core") / "toy", items=ITEMS)
     build_project(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def package(project: Path) -> Any:
-    return import_package(plan_project(project).settings.package_folder)
+    return generated_package(project)
 
 
 def test_builds_follow_the_specs(project: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.build.properties import runner
 from kspec.build.properties.case import Case
@@ -28,7 +27,7 @@ from tests.build.test_properties import drawn_from
 from tests.forms import reference
 from tests.forms.test_by_key import INDICES as INTEGERS
 from tests.forms.test_window import rolling
-from tests.projects import ROOT, environment, write_project
+from tests.projects import ROOT, environment, generated_package, write_project
 
 FIELDS: dict[str, Any] = {
     "name": "f",
@@ -346,7 +345,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def package(project: Path) -> Any:
-    return import_package(plan_project(project).settings.package_folder)
+    return generated_package(project)
 
 
 def subjects_of(project: Path, package: Any, *names: str) -> list[runner.Subject]:

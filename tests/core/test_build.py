@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.build.load import import_package
 from kspec.build.package.catalogue import make_page
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.tools.show import show_kernel
@@ -19,7 +18,7 @@ from kspec.model import manifest
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.runtime.package import load_manifest, module_of
 from tests.core.kernels import FIRST, MODELS, integers
-from tests.projects import CONFIGURATION
+from tests.projects import generated_package, write_specs
 
 ITEMS = """\
 doc = "Items."
@@ -47,17 +46,14 @@ operation = "for (int j = 0; j < n; ++j) y(n - 1 - j) = x(j)"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("core") / "toy"
-    (folder / "specs").mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(CONFIGURATION)
-    (folder / "specs/items.toml").write_text(ITEMS)
+    folder = write_specs(tmp_path_factory.mktemp("core") / "toy", items=ITEMS)
     build_project(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def package(project: Path) -> Any:
-    return import_package(plan_project(project).settings.package_folder)
+    return generated_package(project)
 
 
 def test_generated_functions(package: Any) -> None:

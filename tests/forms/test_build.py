@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kspec import sharded
-from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.errors import NotSupportedError, SpecError
 from kspec.model.coverage import layouts_of
@@ -29,7 +28,7 @@ from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest
 from kspec.spec.forms import join_of
 from kspec.spec.loader import load_specs
-from tests.projects import CONFIGURATION
+from tests.projects import generated_package, write_specs
 
 SPEC = """\
 [reduction.total]
@@ -66,17 +65,14 @@ types = { T = "float64" }
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("forms") / "toy"
-    (folder / "specs").mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(CONFIGURATION)
-    (folder / "specs/sums.toml").write_text(SPEC)
+    folder = write_specs(tmp_path_factory.mktemp("forms") / "toy", sums=SPEC)
     build_project(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def sums(project: Path) -> Any:
-    return import_package(plan_project(project).settings.package_folder).sums
+    return generated_package(project).sums
 
 
 def test_methods_of_a_generated_function(sums: Any) -> None:

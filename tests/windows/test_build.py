@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.build.load import import_package
 from kspec.build.package.catalogue import make_page
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.properties import runner
@@ -31,7 +30,7 @@ from kspec.runtime.package import load_manifest, module_of
 from kspec.spec.base import Example
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec
-from tests.projects import CONFIGURATION, environment
+from tests.projects import environment, generated_package, write_specs
 from tests.windows.reference import correlate, neighbours
 
 STENCILS = """\
@@ -76,17 +75,14 @@ reference = "u(-N)"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("windows") / "toy"
-    (folder / "specs").mkdir(parents=True)
-    (folder / "pyproject.toml").write_text(CONFIGURATION)
-    (folder / "specs/stencils.toml").write_text(STENCILS)
+    folder = write_specs(tmp_path_factory.mktemp("windows") / "toy", stencils=STENCILS)
     build_project(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def package(project: Path) -> Any:
-    return import_package(plan_project(project).settings.package_folder)
+    return generated_package(project)
 
 
 GRADIENTS = """\
