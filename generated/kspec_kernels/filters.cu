@@ -5,20 +5,19 @@
 namespace kspec_biquad {
 #line 18 "specs/filters.toml"
 // One or more steps of the filter in transposed direct form II: an affine map from the state (z1, z2)
-// before them to the output of the last step and the state after it.
-template <class T> struct Steps {
-  typedef typename kspec::Accumulator<T>::type R;
-  R row[3][3];  // y, z1, z2; each from z1, z2 and the number 1
+// before them to the output of the last step and the state after it. Numbers are double for float32,
+// too: products of these maps cancel where poles are near the unit circle.
+struct Steps {
+  double row[3][3];  // y, z1, z2; each from z1, z2 and the number 1
 };
 
 // y = b0 x + z1;  z1 = b1 x - a1 y + z2;  z2 = b2 x - a2 y
-template <class T, class R = typename Steps<T>::R>
-__device__ Steps<T> step(R x, R b0, R b1, R b2, R a1, R a2) {
+__device__ Steps step(double x, double b0, double b1, double b2, double a1, double a2) {
   return {{{1, 0, b0 * x}, {-a1, 1, (b1 - a1 * b0) * x}, {-a2, 0, (b2 - a2 * b0) * x}}};
 }
 
-template <class T> __device__ Steps<T> then(const Steps<T>& p, const Steps<T>& q) {
-  Steps<T> both;
+__device__ Steps then(const Steps& p, const Steps& q) {
+  Steps both;
   for (int i = 0; i < 3; ++i) {
     for (int k = 0; k < 3; ++k) {
       both.row[i][k] = q.row[i][0] * p.row[1][k] + q.row[i][1] * p.row[2][k];
@@ -28,10 +27,10 @@ template <class T> __device__ Steps<T> then(const Steps<T>& p, const Steps<T>& q
   return both;
 }
 
-#line 32 "filters.cu"
+#line 31 "filters.cu"
 template <class T>
 struct _Op {
-  typedef Steps<T> _Acc;
+  typedef Steps _Acc;
   enum {
     _INDEXED = 0,
     _COUNTED = 0,
@@ -49,20 +48,20 @@ struct _Op {
 
   __device__ inline _Acc _identity() const {
     return static_cast<_Acc>(
-#line 45 "specs/filters.toml"
-Steps<T>{{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}}
+#line 44 "specs/filters.toml"
+Steps{{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}}
 );
-#line 56 "filters.cu"
+#line 55 "filters.cu"
   }
   __device__ inline _Acc _initial(const _Acc& total) const {
     return _reduce(_identity(), total);
   }
   __device__ inline _Acc _value(const T x, const T b0, const T b1, const T b2, const T a1, const T a2, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 42 "specs/filters.toml"
-step<T>(x, b0, b1, b2, a1, a2)
+#line 41 "specs/filters.toml"
+step(x, b0, b1, b2, a1, a2)
 );
-#line 66 "filters.cu"
+#line 65 "filters.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -70,18 +69,18 @@ step<T>(x, b0, b1, b2, a1, a2)
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 43 "specs/filters.toml"
+#line 42 "specs/filters.toml"
 then(a, b)
 );
-#line 77 "filters.cu"
+#line 76 "filters.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     T& y = _arg_y.item(_at[6]);
-#line 44 "specs/filters.toml"
+#line 43 "specs/filters.toml"
 y = a.row[0][2]
 ;
-#line 85 "filters.cu"
+#line 84 "filters.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_y);

@@ -96,11 +96,7 @@ template <class T> struct Nearest {
   long long index;
 };
 
-template <class T> __device__ bool precedes(const Nearest<T>& p, const Nearest<T>& q) {
-  return p.distance < q.distance || (p.distance == q.distance && p.index < q.index);
-}
-
-#line 104 "pairs.cu"
+#line 100 "pairs.cu"
 #define x(...) KSPEC_CORE("x", x, __VA_ARGS__)
 #define y(...) KSPEC_CORE("y", y, __VA_ARGS__)
 template <class T, int d>
@@ -126,14 +122,14 @@ struct _Op {
   }
   __device__ inline _Acc _value(const kspec::SeenOf<kspec::Core<kspec::In<T>, d>>& x, const kspec::SeenOf<kspec::Core<kspec::In<T>, d>>& y, ptrdiff_t _J, ptrdiff_t _i) const {
     return static_cast<_Acc>(
-#line 50 "specs/pairs.toml"
+#line 46 "specs/pairs.toml"
 [&] {
   T s = 0;
   for (int k = 0; k < d; ++k) s += (x(k) - y(k)) * (x(k) - y(k));
   return Nearest<T>{s, _J};
 }()
 );
-#line 137 "pairs.cu"
+#line 133 "pairs.cu"
   }
   template <class _At>
   __device__ inline _Acc _map(const _At& _at, ptrdiff_t _J, ptrdiff_t _i) const {
@@ -141,19 +137,19 @@ struct _Op {
   }
   __device__ inline _Acc _reduce(const _Acc& a, const _Acc& b) const {
     return static_cast<_Acc>(
-#line 55 "specs/pairs.toml"
-precedes(b, a) ? b : a
+#line 51 "specs/pairs.toml"
+b.distance < a.distance || (b.distance == a.distance && b.index < a.index) ? b : a
 );
-#line 148 "pairs.cu"
+#line 144 "pairs.cu"
   }
   template <class _At>
   __device__ inline void _post(const _Acc& a, const _At& _at, ptrdiff_t _i) const {
     long long& index = _arg_index.item(_at[2]);
     T& distance = _arg_distance.item(_at[3]);
-#line 56 "specs/pairs.toml"
+#line 52 "specs/pairs.toml"
 index = a.index; distance = a.distance
 ;
-#line 157 "pairs.cu"
+#line 153 "pairs.cu"
   }
   template <class _Visitor> __device__ inline void _outputs(const _Visitor& _visit) const {
     _visit(_arg_index, _arg_distance);

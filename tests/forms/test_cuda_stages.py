@@ -11,7 +11,7 @@ import pytest
 from kspec import sharded
 from kspec.runtime.kernels.forms import segments, stages
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule
+from kspec.runtime.schedules.scan_schedule import ScanSchedule, ScanTile
 from tests.forms.kernels import MODELS, PLUS_TEN, WEIGHTED
 from tests.forms.reference import bounds, integers
 from tests.forms.test_cuda_tiles import anew, schedules, size_of
@@ -44,7 +44,7 @@ def whole(got: Any) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_scans(name: str, way: dict[str, bool], schedules: list[ScanSchedule]) -> None:
     """One row of several tiles, and rows side by side."""
-    model, tile = MODELS[name], LineTile.of(size_of(name)).size
+    model, tile = MODELS[name], ScanTile.of(size_of(name)).size
     for shape, ends, layout in (
         ((2 * tile + 40,), (3, 3, tile + 9), "ScanLines"),
         ((90, 40), (1, 60), "ScanColumns"),

@@ -21,7 +21,7 @@ from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.kernels.forms import scan, segments
 from kspec.runtime.memory.workspace import KeptScratch
 from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
-from kspec.runtime.schedules.scan_schedule import LineTile, ScanSchedule, column_tile
+from kspec.runtime.schedules.scan_schedule import ScanSchedule, ScanTile, column_tile
 from kspec.runtime.schedules.segment_schedule import Parts, SegmentTile
 from tests.forms.kernels import (
     CSR,
@@ -113,7 +113,7 @@ def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
     """Return the tiles of lines, given the arrays of which packs are taken if there are any."""
     shift = shift_of(schedule)
     pack = 16 // max(one.itemsize for one in packed) if shift >= 0 else 1
-    return max(1, -(-(packed[0].size + max(shift, 0)) // LineTile.of(accumulator, pack).size))
+    return max(1, -(-(packed[0].size + max(shift, 0)) // ScanTile.of(accumulator, pack).size))
 
 
 class TestScanLines:
@@ -122,7 +122,7 @@ class TestScanLines:
     def test_every_kernel(
         self, name: str, way: dict[str, bool], schedules: list[ScanSchedule]
     ) -> None:
-        model, tile = MODELS[name], LineTile.of(size_of(name)).size
+        model, tile = MODELS[name], ScanTile.of(size_of(name)).size
         kernel = anew(model.kernel)
         for shape in [(1,), (tile - 1,), (2 * tile + 1,), (5, tile // 2 - 3), (2, tile)]:
             inputs = model.draw(*shape)
@@ -140,14 +140,14 @@ class TestScanLines:
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
         for count, rows in ((33, 1), (70, 1), (65, 3)):
-            inputs = model.draw(rows, (count * LineTile.of(32).size - 5) // rows)
+            inputs = model.draw(rows, (count * ScanTile.of(32).size - 5) // rows)
             found = kernel.scan(*inputs, **way)
             model.check(found, model.scan(inputs, **way))
             tiles = tiles_of(schedules[-1], 32, *inputs, *found)
             assert schedules[-1].division.tiles == tiles >= count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
-        model, tile = MODELS["wide"], LineTile.of(192).size
+        model, tile = MODELS["wide"], ScanTile.of(192).size
         kernel = anew(model.kernel)
         (x,) = model.draw(3, (40 * 32 * tile + 2 * tile + 7) // 3)
         model.check(kernel.scan(x, exclusive=True), model.scan((x,), exclusive=True))
@@ -220,7 +220,7 @@ class TestScanLines:
         assert schedules[-1].layout == "kspec::ScanLines<64>"
 
     def test_rows_that_begin_with_tiles(self) -> None:
-        kernel, tile = anew(SUM), LineTile.of(8).size
+        kernel, tile = anew(SUM), ScanTile.of(8).size
         for length in (tile // 4, tile // 4 + 1, tile // 4 - 1):
             x = integers(13, length)
             np.testing.assert_array_equal(kernel.scan(x), np.cumsum(x, 1))

@@ -25,10 +25,10 @@ from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.scan_schedule import (
     SIDE,
     TICKETS,
-    LineTile,
     LookBack,
     Scanned,
     ScanSchedule,
+    ScanTile,
     choose_scan,
     column_tile,
 )
@@ -116,9 +116,9 @@ def test_tiles_are_those_of_the_headers() -> None:
         'static_assert(kspec::ColumnTile<int>::SIDE == 32, "rows");\n'
         'static_assert(kspec::ColumnTile<int>::WARPS * 32 == 256, "threads");\n'
         "template <class Acc, int PACK> __device__ void tiles(int*& out) {\n"
-        "  enum { V = kspec::TilePack<Acc, PACK>::V };\n"
-        "  *out++ = kspec::LineTile<Acc, V>::THREADS, *out++ = kspec::LineTile<Acc, V>::SIZE;\n"
-        "  *out++ = V, *out++ = kspec::ColumnTile<Acc>::SIZE;\n"
+        "  typedef kspec::ScanTile<Acc, PACK> Tile;\n"
+        "  *out++ = Tile::THREADS, *out++ = Tile::SIZE;\n"
+        "  *out++ = Tile::V, *out++ = kspec::ColumnTile<Acc>::SIZE;\n"
         "  *out++ = kspec::LookBack<Acc, 32, 1>::GROUP, *out++ = kspec::LookBack<Acc, 7, 32>::GROUP;\n"
         "  struct alignas(16) Wide { Acc acc; };\n"
         "  *out++ = sizeof(kspec::SegmentPart<Acc>), *out++ = sizeof(kspec::SegmentPart<Wide>);\n"
@@ -131,7 +131,7 @@ def test_tiles_are_those_of_the_headers() -> None:
     kernel.launch((1, 1, 1), (1, 1, 1), block.address)
     wanted = []
     for n, pack in itertools.product(SIZES, packs):
-        tile, groups = LineTile.of(n, pack), (LookBack(1, n), LookBack(1, n, 1, SIDE))
+        tile, groups = ScanTile.of(n, pack), (LookBack(1, n), LookBack(1, n, 1, SIDE))
         wanted.append([tile.threads, tile.size, tile.pack, column_tile(n)])
         wanted[-1] += [one.group for one in groups]
     assert found[:, :6].tolist() == wanted
@@ -185,11 +185,11 @@ def test_rolling_tiles_are_those_of_the_headers() -> None:
 
 
 def test_tiles_fit_in_shared_memory() -> None:
-    """A tile keeps its elements, the carries of its warps, and a bit for each bound."""
+    """A tile keeps the carries of its warps."""
     limit, largest = 48 * 1024, reduction_schedule.MAX_ACCUMULATOR
     for size, pack in itertools.product(range(1, largest + 1), (1, 2, 4, 8, 16)):
-        tile, carry = LineTile.of(size, pack), size + 16
-        assert tile.size * size + 9 * carry + tile.size // 8 <= limit
+        tile, carry = ScanTile.of(size, pack), size + 16
+        assert (tile.threads // 32 + 1) * carry <= limit
         single = SegmentTile(size, 1, (16,))
         assert single.shared + 8 * carry <= limit + 16 * 1024  # of the smallest devices
         slots = 9 if size <= 96 else 7
@@ -291,7 +291,7 @@ def test_kernels_find_what_scans_packed() -> None:
         members = [Member(4, 4, 4096 + 12, False), Member(4, 4, 8192 + 12, True)]
         given = Scanned(axes, 40_000, (4, 4), exclusive, reverse)
         schedule = on_a_gpu(given, members, 8)
-        tiles = -(-(60 * 40_000 + max(shift, 0)) // LineTile.of(8, 4 if shift >= 0 else 1).size)
+        tiles = -(-(60 * 40_000 + max(shift, 0)) // ScanTile.of(8, 4 if shift >= 0 else 1).size)
         look_back = LookBack(tiles, 8)
         address = 1 << 24
         assert schedule.scratch == look_back.nbytes
@@ -477,10 +477,10 @@ class TestScans:
         assert schedule_of((6144,), 0, offsets=(4, 4)).blocks == 2
         assert schedule_of((6144,), 0, offsets=(4, 0)).blocks == 3
 
-    def test_large_accumulators_have_smaller_tiles(self) -> None:
+    def test_tiles_of_accumulators(self) -> None:
         found = [schedule_of((1 << 16,), 0, accumulator=size) for size in (4, 8, 12, 33, 97)]
         assert [one.threads for one in found] == [256, 256, 256, 256, 128]
-        assert [one.blocks for one in found] == [11, 22, 32, 256, 512]
+        assert [one.blocks for one in found] == [11, 22, 32, 16, 32]
 
     def test_the_host_takes_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KSPEC_HOST_THREADS", "4")

@@ -9,12 +9,13 @@
 
 namespace kspec {
 
-// The elements of a tile whose packs have `V`; kspec/runtime/schedules/scan_schedule.py agrees.
-template <class Acc, int V> struct LineTile {
+// The elements of a tile whose packs have PACK; kspec/runtime/schedules/scan_schedule.py agrees.
+template <class Acc, int PACK> struct LineTile {
   enum {
-    THREADS = sizeof(Acc) > 96 ? 128 : 256,
+    V = PACK,
+    THREADS = 256,
     WARPS = THREADS / 32,
-    FITTING = sizeof(Acc) > 32 ? 1 : sizeof(Acc) > 4 ? 96 / sizeof(Acc) : 24,  // for a thread
+    FITTING = sizeof(Acc) > 4 ? 96 / sizeof(Acc) : 24,  // for a thread
     ITEMS = V > 1 || FITTING < 8 ? FITTING : 8,  // single elements take far more code
     ROUNDS = ITEMS > V ? ITEMS / V : 1,
     SIZE = THREADS * ROUNDS * V
@@ -94,6 +95,46 @@ template <class Tile, int V, class K, class... Inputs> struct TilePacks {
   }
 };
 
+// What the carries of all lanes make.
+template <class Op, class Acc> __device__ inline Carry<Acc> fold(const Op& op, Carry<Acc> some) {
+#pragma unroll 1
+  for (int by = 1; by < 32; by *= 2) {
+    Carry<Acc> later = shuffle_down(some, by);
+    if ((int)(threadIdx.x % 32) + by < 32) {
+      later.follow(op, some);
+      some = later;
+    }
+  }
+  return shuffle_from(some, 0);
+}
+
+// What is before the warp's elements, given what its own make.
+template <int WARPS, class Op, class Plan, class Acc>
+__device__ inline Carry<Acc> before_warp(const Op& op, const Plan& plan, const Ticket& tile,
+                                         const Carry<Acc>& own) {
+  __shared__ __align__(16) unsigned char memory[(WARPS + 1) * sizeof(Carry<Acc>)];
+  Carry<Acc>* shared = reinterpret_cast<Carry<Acc>*>(memory);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (lane == 0) shared[warp] = own;
+  __syncthreads();
+  // What the warps before this one have; the first warp speaks for the tile, and wants them all.
+  Carry<Acc> before = up_to_lane<WARPS>(op, shared[lane % WARPS]);
+  before = shuffle_from(before, warp ? warp - 1 : WARPS - 1);
+  if (plan.tiles > 1) {
+    if (warp == 0) {
+      const LookBack<Acc, 32, 1> look_back(plan, 0, tile.launch);
+      before = look_back.exchange(op, tile.number, lane, 0, lane == 0, before,
+                                  [&](const Carry<Acc>& some) { return fold(op, some); });
+      if (lane == 0) shared[WARPS] = before;
+    }
+    __syncthreads();
+    if (warp) before.follow(op, shared[WARPS]);
+  } else if (warp == 0) {
+    before.state = NOTHING;
+  }
+  return before;
+}
+
 // The elements of a tile that a thread has, and where rows begin among them.
 template <class Op, int V> struct TileValues {
   typedef typename Op::_Acc Acc;
@@ -120,7 +161,7 @@ template <class Op, int V> struct TileValues {
     own.state = NOTHING;
 #pragma unroll
     for (int r = 0; r < ROUNDS; ++r) own = after(op, own, total[r], begun[r]);
-    const Carry<Acc> before = join(op, plan, tile, own);
+    const Carry<Acc> before = before_warp<Tile::WARPS>(op, plan, tile, own);
     if (begin)
       follow<true>(op, total, begun, before, exclusive);
     else
@@ -186,45 +227,6 @@ template <class Op, int V> struct TileValues {
     whole.state = begun ? BEGUN : OPEN;
     whole.follow(op, before);
     return whole;
-  }
-  // What is before the warp's elements, given what its own make.
-  template <class Plan>
-  __device__ static inline Carry<Acc> join(const Op& op, const Plan& plan, const Ticket& tile,
-                                           const Carry<Acc>& own) {
-    enum { WARPS = Tile::WARPS };
-    __shared__ __align__(16) unsigned char memory[(WARPS + 1) * sizeof(Carry<Acc>)];
-    Carry<Acc>* shared = reinterpret_cast<Carry<Acc>*>(memory);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (lane == 0) shared[warp] = own;
-    __syncthreads();
-    // What the warps before this one have; the first warp speaks for the tile, and wants them all.
-    Carry<Acc> before = up_to_lane<WARPS>(op, shared[lane % WARPS]);
-    before = shuffle_from(before, warp ? warp - 1 : WARPS - 1);
-    if (plan.tiles > 1) {
-      if (warp == 0) {
-        const LookBack<Acc, 32, 1> look_back(plan, 0, tile.launch);
-        before = look_back.exchange(op, tile.number, lane, 0, lane == 0, before,
-                                    [&](const Carry<Acc>& some) { return fold(op, some); });
-        if (lane == 0) shared[WARPS] = before;
-      }
-      __syncthreads();
-      if (warp) before.follow(op, shared[WARPS]);
-    } else if (warp == 0) {
-      before.state = NOTHING;
-    }
-    return before;
-  }
-  // What the carries of all lanes make.
-  __device__ static inline Carry<Acc> fold(const Op& op, Carry<Acc> some) {
-#pragma unroll 1
-    for (int by = 1; by < 32; by *= 2) {
-      Carry<Acc> later = shuffle_down(some, by);
-      if ((int)(threadIdx.x % 32) + by < 32) {
-        later.follow(op, some);
-        some = later;
-      }
-    }
-    return shuffle_from(some, 0);
   }
 };
 

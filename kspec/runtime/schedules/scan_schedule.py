@@ -32,13 +32,15 @@ _WALKING = 96  # bytes of an accumulator, at most, for kspec::ColumnTile::WALKS
 _WALKING_BLOCKS = 2  # of a multiprocessor, if there are enough rows for them
 _FEW_ROWS = 8  # side by side, for which columns are not worth it
 _PACK_BYTES = 128  # of the accumulators of a pack
+_RUN_ABOVE = 32  # bytes of an accumulator, kspec::RUN_ABOVE
+_RUN = 16  # elements, kspec::RunTile::ITEMS
 TICKETS = 256  # bytes in front of the messages, in which blocks take their tiles
 HOST_ELEMENTS = 65536  # that are worth another host thread
 
 
 @dataclass(frozen=True)
-class LineTile:
-    """``kspec::LineTile``: threads of a block, and elements of each.
+class ScanTile:
+    """``kspec::ScanTile``: threads of a block, and elements of each.
 
     Attributes
     ----------
@@ -55,14 +57,15 @@ class LineTile:
     pack: int
 
     @classmethod
-    def of(cls, accumulator: int, pack: int = 1) -> LineTile:
+    def of(cls, accumulator: int, pack: int = 1) -> ScanTile:
         """Return the tile for accumulators of so many bytes; packs are taken if they fit."""
-        if pack * accumulator > _PACK_BYTES:
-            pack = 1
-        items = 1 if accumulator > 32 else 96 // accumulator if accumulator > 4 else 24
+        if accumulator > _RUN_ABOVE:
+            return cls(128 if accumulator > 96 else 256, _RUN, pack)
+        pack = fitting_pack(accumulator, pack)
+        items = 96 // accumulator if accumulator > 4 else 24
         if pack == 1:
             items = min(items, 8)
-        return cls(128 if accumulator > 96 else 256, max(items // pack, 1) * pack, pack)
+        return cls(256, max(items // pack, 1) * pack, pack)
 
     @property
     def size(self) -> int:
@@ -285,7 +288,9 @@ def choose_scan(
         )
         return _packed(scanned, scan_columns, COLUMN_THREADS, kind)
     strides = scanned.rows.strides
-    tile, shift = line_tile(accumulator, strides, scanned.steps, scanned.length, members)
+    pack = pack_size(one.pack_width for one in members)
+    tile = ScanTile.of(accumulator, pack)
+    shift = aligned_shift(strides, scanned.steps, scanned.length, members, tile.pack)
     elements = scanned.size + max(shift, 0)
     if shift >= 0:
         waves = choose_waves(elements, accumulator, members, gpu)
@@ -295,8 +300,8 @@ def choose_scan(
             return _packed(
                 scanned, scan_waves, held.threads, look_back, shift, held.size, waves=waves
             )
-    if scanned.reverse:
-        tile, shift = LineTile.of(accumulator), -1
+    if scanned.reverse or shift < 0:
+        tile, shift = ScanTile.of(accumulator), -1
     look_back = LookBack(-(-(scanned.size + max(shift, 0)) // tile.size), accumulator)
     return _packed(scanned, scan_lines, tile.threads, look_back, shift, tile.size)
 
@@ -312,22 +317,24 @@ def _is_beside(scanned: Scanned) -> bool:
     return nearest[-1] < along[-1]
 
 
-def line_tile(
-    accumulator: int,
+def fitting_pack(accumulator: int, pack: int) -> int:
+    """Return `pack` if a thread has registers for so many accumulators, otherwise 1."""
+    return pack if pack * accumulator <= _PACK_BYTES else 1
+
+
+def aligned_shift(
     rows: Sequence[Strides],
     steps: Sequence[int],
     length: int,
     members: Sequence[Member],
-) -> tuple[LineTile, int]:
-    """Return the tile for accumulators of so many bytes, and the shift of its packs.
+    pack: int,
+) -> int:
+    """Return the number of elements before the first one, from which packs are aligned.
 
-    The shift is the number of elements before the first one, from which packs are aligned; -1:
-    there are no packs, for element number n of some operand is not number n in memory.
+    -1: there are no packs, for element number n of some operand is not number n in memory.
 
     Parameters
     ----------
-    accumulator : int
-        Bytes of an accumulator.
     rows : sequence of tuple of int
         For each operand, its byte strides along the collapsed axes beside that of `steps`.
     steps : sequence of int
@@ -336,20 +343,9 @@ def line_tile(
         Extent of the axis.
     members : sequence of Member
         The operands.
+    pack : int
+        Elements of a pack.
     """
-    tile = LineTile.of(accumulator, pack_size(one.pack_width for one in members))
-    shift = _aligned_shift(rows, steps, length, members, tile.pack)
-    return (tile if shift >= 0 else LineTile.of(accumulator)), shift
-
-
-def _aligned_shift(
-    rows: Sequence[Strides],
-    steps: Sequence[int],
-    length: int,
-    members: Sequence[Member],
-    pack: int,
-) -> int:
-    """Return the shift of packs of so many elements, as `line_tile`."""
     shifts = set()
     for row, step, one in zip(rows, steps, members, strict=False):
         if len(row) > 1 or one.ptr % one.itemsize:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from kspec import config
 from kspec.model import dtypes
-from kspec.model.stages import segment_columns, segment_lines, strided_capacity
+from kspec.model.stages import pack_size, segment_columns, segment_lines, strided_capacity
 from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
@@ -26,8 +26,9 @@ from kspec.runtime.schedules.scan_schedule import (
     Division,
     LookBack,
     ScanSchedule,
+    aligned_shift,
     column_tile,
-    line_tile,
+    fitting_pack,
 )
 from kspec.runtime.schedules.strides import Axes
 
@@ -192,8 +193,10 @@ def choose_segments(
         look_back = LookBack(tiles, accumulator, -(-columns.size // SIDE), SIDE)
         return _packed(segmented, COLUMN_THREADS, look_back)
     rows = [() for _ in inputs]
-    packs, shift = line_tile(accumulator, rows, segmented.steps, length, inputs)
-    tile = SegmentTile(accumulator, packs.pack, tuple(one.itemsize for one in inputs))
+    pack = fitting_pack(accumulator, pack_size(one.pack_width for one in inputs))
+    shift = aligned_shift(rows, segmented.steps, length, inputs, pack)
+    sizes = tuple(one.itemsize for one in inputs)
+    tile = SegmentTile(accumulator, pack if shift >= 0 else 1, sizes)
     if tile.shared + _STATIC > gpu.shared_memory:
         tile, shift = replace(tile, pack=1), -1
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
