@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kspec.errors import DriverError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.once import OnceMap
 
+OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _KEPT_FOR_SCRATCH = 32 << 20  # bytes that stay allocated for launches to come
 _ASYNC_POOLS: OnceMap[int, Any] = OnceMap()  # one for each device
 
@@ -22,7 +24,13 @@ def allocate(ordinal: int, nbytes: int) -> int:
     if nbytes == 0:
         return 0
     with driver.on_device(ordinal), driver.whatever_is_captured():
-        return int(driver.check(driver.bindings().cuMemAlloc(nbytes)))
+        try:
+            return int(driver.check(driver.bindings().cuMemAlloc(nbytes)))
+        except DriverError as error:
+            if error.name != OUT_OF_MEMORY:
+                raise
+            wanted = f"{error.explanation}: cuda:{ordinal} has no {nbytes} bytes left"
+            raise DriverError(error.name, wanted, error.code) from None
 
 
 def free(ordinal: int, address: int) -> None:

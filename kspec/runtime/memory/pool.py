@@ -36,7 +36,6 @@ from kspec.runtime.memory.stream_fence import StreamFence
 
 _LEAST_STEP, _LARGEST_STEP = 9, 21  # binary logarithms of the granularity of sizes
 _STEPS = 3  # binary logarithm of the number of sizes between a power of two and the next
-_OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 
 
 class _Alone:
@@ -186,7 +185,7 @@ class Bucket:
         try:
             ptr = driver_memory.allocate(self.ordinal, self.size)
         except DriverError as error:
-            if error.name != _OUT_OF_MEMORY:
+            if error.name != driver_memory.OUT_OF_MEMORY:
                 raise
             self._make_room()
             ptr = driver_memory.allocate(self.ordinal, self.size)
