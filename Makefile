@@ -1,6 +1,6 @@
 # Every target makes what it needs: a fresh clone and Python 3.11 or newer are enough.
 #
-#   make demo       build the shipped kernels and run each on every device present
+#   make demo       run each shipped kernel on every device present
 #   make test       the tests of a change, in minutes
 #   make test-all   all tests                 make gpu-test   only those that need a GPU
 #   make lint       style, types, generated files up to date

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 @app.command()
 def demo(folder: Project = None) -> None:
-    """Build, then run every kernel that has an example on every device present."""
+    """Run every kernel that has an example on every device present.
+
+    Brings the generated package up to date first; kernels without an image are compiled for the
+    devices present alone.
+    """
     # Only what runs kernels imports NumPy and the runtime: 0.1 s that a build would wait for.
     from kspec.build.tools import demo as demo_view
     from kspec.runtime.driver.device import devices
 
     config.allow_compiling()  # NumPy arrays always need it
-    report = build_and_report(project_folder(folder), (), True)
+    report = build_and_report(project_folder(folder), (), compiling=False)
     package = import_package(report.plan.settings.package_folder)
     present = devices()
     total = demo_view.count_rows(report.plan, present)
