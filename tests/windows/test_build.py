@@ -23,13 +23,16 @@ from kspec.build.tools.show import show_kernel
 from kspec.model import manifest
 from kspec.model.coverage import layouts_of
 from kspec.model.declaration import ElementwiseDeclaration
-from kspec.model.stages import Specialization
+from kspec.model.stages import Specialization, Target, strided
+from kspec.model.stages import windowed as windowed_layout
+from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest, module_of
 from kspec.spec.base import Example
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec
+from tests.compiling import compiled
 from tests.projects import environment, generated_package, write_specs
 from tests.windows.reference import correlate, neighbours
 
@@ -228,6 +231,22 @@ def windowed(**changes: Any) -> kspec.ElementwiseKernel:
     return kspec.ElementwiseKernel(
         "T u", "T v", "v = u(1)", "shift", windows=table, sizes={"R": [1]}
     )
+
+
+@pytest.mark.parametrize("table", ["windows", "samples"])
+def test_images_have_no_number_of_a_process(table: str) -> None:
+    """NVRTC writes one into the names of functions that are `static`, and not inlined."""
+    boundary = {"boundary": ["wrap", "reflect"]}
+    if table == "windows":
+        arguments = "T u", "T v", "v = u(1)"
+        layout, option, ndims = windowed_layout(1, 0, chosen=True), {"reach": [1]}, ()
+    else:
+        arguments = "raw T u, T c", "T v", "v = u.sample(c)"
+        layout, option, ndims = strided(1), {"order": 1}, (1,)
+    kernel = kspec.ElementwiseKernel(*arguments, "one", **{table: {"u": {**option, **boundary}}})
+    wanted = Specialization("one", (("T", "float64"),), layout, ndims)
+    image = compiled(LazySource(kernel.spec)(wanted), Target("sm_90"))
+    assert image.symbols and b"_INTERNAL_" not in image.code
 
 
 def test_kernels_of_the_constructor() -> None:

@@ -16,7 +16,7 @@ __device__ inline ptrdiff_t modulo(ptrdiff_t k, ptrdiff_t n) {
 
 // The index that an index outside of [0, n) stands for; -1: none. Not inlined: 64-bit divisions are
 // long, and an operation has many reads.
-__device__ __noinline__ static ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n, int boundary) {
+__device__ __noinline__ inline ptrdiff_t index_outside(ptrdiff_t k, ptrdiff_t n, int boundary) {
   if (boundary == NEAREST) return k < 0 ? 0 : n - 1;
   if (boundary == WRAP) return modulo(k, n);
   if (boundary == REFLECT) {  // d c b a | a b c d | d c b a

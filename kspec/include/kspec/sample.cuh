@@ -115,7 +115,7 @@ template <class C> __device__ inline bool has_index(C coordinate) {
 }
 
 // The coordinate within the array that stands for one outside, as in SciPy; NaN: none.
-__device__ __noinline__ static double coordinate_outside(double c, ptrdiff_t n, int boundary) {
+__device__ __noinline__ inline double coordinate_outside(double c, ptrdiff_t n, int boundary) {
   const double extent = (double)n;
   const bool repeats = boundary == REFLECT || boundary == MIRROR || boundary == WRAP;
   if (n <= 0 && (repeats || boundary == NEAREST)) return CUDART_NAN;
