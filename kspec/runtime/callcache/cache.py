@@ -21,8 +21,8 @@ arrays, and z to be made::
             plan = plans[key]
             ...
 
-New shapes are answered by a second function, if they can be
-(`kspec.runtime.callcache.dynamic_shape`).
+Once it has many plans, the function gets other code, which also answers new shapes, if they can be
+answered without checks (`kspec.runtime.callcache.dynamic_shape`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any, Generic, TypeVar
 
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.codegen import CallType, compile_call, render_call, render_dynamic
+from kspec.runtime.callcache.codegen import CallType, compile_call, render_call
 from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
 from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
@@ -65,16 +65,17 @@ class PlanCache(Generic[PlanT]):
 
     def __init__(self) -> None:
         self.plans: dict[Hashable, PlanT] = {}
-        self._seen: set[Hashable] = set()
+        self._seen: set[int] = set()
         self._again = 0
         self._lock = make_lock()
 
     def comes_again(self, key: Hashable) -> bool:
         """Return whether a key is to get a plan now; take note of it."""
-        if key not in self._seen:
+        number = hash(key)  # once; if two keys share it, one gets its plan a call earlier
+        if number not in self._seen:
             if len(self._seen) >= _MAX_SEEN:
                 self._seen.clear()
-            self._seen.add(key)
+            self._seen.add(number)
             return False
         self._again += 1
         return len(self.plans) < MAX_PLANS or not self._again % _REPLACED
@@ -82,7 +83,7 @@ class PlanCache(Generic[PlanT]):
     def learn(self, key: Hashable, make: Callable[[], PlanT | None]) -> None:
         """Take note of a call that was made; `make` returns its plan, if it gets one."""
         with self._lock:
-            if len(self.plans) >= FIRST_PLANS and key not in self._seen:
+            if len(self.plans) >= FIRST_PLANS and hash(key) not in self._seen:
                 self.comes_again(key)
                 return
         plan = make()
@@ -220,18 +221,17 @@ class CacheEntry:
 
     def make_call(self) -> CallFunction:
         """Return the function; it must be called once only."""
-        call = self._compile("call", render_call(self.calls))
+        call = self._compile(render_call(self.calls))
         self._call = weakref.ref(call)
         return call
 
-    def _compile(self, name: str, text: str) -> CallFunction:
+    def _compile(self, text: str) -> CallFunction:
         names: dict[str, Any] = {
             "Refused": Refused,
             "check": self.check,
             "comes_again": self.cache.comes_again,
             "dynamic_plans": self.dynamic_plans,
             "integers": math.gcd,  # takes integers only: 2.0, which is none, equals 2
-            "miss": self.check,
             "plans": self.cache.plans,
             "prod": math.prod,
             "stream_handle": stream_handle,
@@ -239,7 +239,7 @@ class CacheEntry:
         for access in self.calls.accesses:
             names |= access.names
         exec(compile_call(text), names)
-        call: CallFunction = names.pop(name)  # whose globals they are
+        call: CallFunction = names.pop("call")  # whose globals they are
         return call
 
     def prepare(self, kernel: Any, values: Sequence[Any]) -> Any:
@@ -273,7 +273,8 @@ class CacheEntry:
     def _answer_any_shape(self) -> None:
         call: Any = self._call()
         if call is not None and self.calls.has_dynamic_shape:
-            call.__globals__["miss"] = self._compile("dynamic", render_dynamic(self.calls))
+            other: Any = self._compile(render_call(self.calls, any_shape=True))
+            call.__code__ = other.__code__  # calls that are under way go on
             self._has_dynamic = True
 
     def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:

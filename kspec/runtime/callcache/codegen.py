@@ -210,7 +210,7 @@ class CallType:
 
     @property
     def has_dynamic_shape(self) -> bool:
-        """Whether there is a function of `render_dynamic`."""
+        """Whether dynamic-shape plans can answer them."""
         exact = any(one.key == "exact" for one in self.arguments)
         return self.grows and not exact and all(map(_uneven, self.accesses))
 
@@ -221,19 +221,53 @@ def compile_call(text: str) -> CodeType:
     return compile(text, "<kspec call>", "exec")
 
 
-def render_call(calls: CallType) -> str:
-    """Return the text of ``call``, which looks up the launch plan."""
+def render_call(calls: CallType, *, any_shape: bool = False) -> str:
+    """Return the text of ``call``, which looks up the launch plan.
+
+    Parameters
+    ----------
+    calls : CallType
+        The calls.
+    any_shape : bool
+        Whether a dynamic-shape plan answers those that have none: see `CallType.has_dynamic_shape`.
+    """
     keyed = [*calls.keyed, *_keyed(calls)]
     if calls.is_aligned:
         each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in calls.arrays)
         keyed.append(f"low and ({each},)")
-    doubts = [one.doubtful for one in calls.code if one.doubtful]
     body = [
         *calls.opening,
         *_read(calls),
         *_streams(calls),
         f"key = ({', '.join((*keyed, *calls.options, *calls.extra, 'handle'))})",
-        "plan = plans[key]",
+    ]
+    if any_shape:
+        dynamic = ["try:", *_indented(_by_dynamic_plan(calls), 1), "except Exception: plan = None"]
+        body += ["plan = plans.get(key)", "if plan is None:", *_indented(dynamic, 1)]
+        body += ["else:", *_indented(_by_plan(calls), 1)]
+    else:
+        body += ["plan = plans[key]", *_by_plan(calls)]
+    return "\n".join(
+        [
+            f"def call(kernel, {', '.join(calls.parameters)}):",
+            "    key = shapeless = None",
+            "    try:",
+            *_indented(body, 2),
+            "    except KeyError:",
+            "        plan = None",
+            "    except Exception:",
+            "        key = plan = None",  # the key may have no hash
+            "    if plan is None:",
+            f"        return check(kernel, key, {', '.join(calls.passed)}, shapeless=shapeless)",
+            *_launch(calls),
+        ]
+    )
+
+
+def _by_plan(calls: CallType) -> list[str]:
+    """Return the lines that make `plan` write a buffer."""
+    doubts = [one.doubtful for one in calls.code if one.doubtful]
+    return [
         *_refusal(calls),
         *_make_outputs(calls, [f"plan.make[{k}]()" for k in range(calls.new)]),
         *_tell(calls),
@@ -246,37 +280,18 @@ def render_call(calls: CallType) -> str:
         "if plan.guard is not None:",
         f"    plan.guard(buffer.launch, ({', '.join((*calls.arrays, *calls.made))},))",
     ]
-    return "\n".join(
-        [
-            f"def call(kernel, {', '.join(calls.parameters)}):",
-            "    key = None",
-            "    try:",
-            *_indented(body, 2),
-            "    except KeyError:",
-            "        plan = None",
-            "    except Exception:",
-            "        key = plan = None",  # the key may have no hash
-            "    if plan is None:",
-            f"        return miss(kernel, key, {', '.join(calls.passed)})",
-            *_launch(calls),
-        ]
-    )
 
 
-def render_dynamic(calls: CallType) -> str:
-    """Return the text of ``dynamic``, which answers calls of any shape that have no plan."""
-    names, accesses = calls.arrays, calls.accesses
-    uneven = [_uneven(access) for access in accesses]
-    shapes = [f"{name}.shape != shape" for name in names[1:]]
+def _by_dynamic_plan(calls: CallType) -> list[str]:
+    """Return the lines that find a dynamic-shape plan, and make it write a buffer."""
+    names = calls.arrays
+    unequal = [f"{name}.shape != shape" for name in names[1:]]
+    uneven = [_uneven(access) for access in calls.accesses]
     bare = replace(calls, arguments=tuple(replace(one, key="bare") for one in calls.arguments))
-    body = [
+    return [
         f"shape = {names[0]}.shape",
-        f"if key is None or {' or '.join((*uneven, *shapes))} or comes_again(key):",
-        "    raise Refused",
-        *_read(calls),
         "n = prod(shape)",
-        "if low or not n: raise Refused",
-        *_streams(calls),
+        f"if low or not n or {' or '.join((*uneven, *unequal))} or comes_again(key): raise Refused",
         f"shapeless = ({', '.join((*_keyed(bare), 'len(shape)', *calls.options, 'handle'))})",
         "plan = dynamic_plans[shapeless]",
         *_refusal(calls),
@@ -288,20 +303,6 @@ def render_dynamic(calls: CallType) -> str:
         "except KeyError: now, buffer = object(), plan.fresh()",
         f"plan.fit(buffer, n, {', '.join(_values(calls))})",
     ]
-    values = ", ".join(calls.passed)
-    return "\n".join(
-        [
-            f"def dynamic(kernel, key, {values}):",
-            "    shapeless = None",
-            "    try:",
-            *_indented(body, 2),
-            "    except Exception:",
-            "        plan = None",
-            "    if plan is None:",
-            f"        return check(kernel, key, {values}, shapeless=shapeless)",
-            *_launch(calls),
-        ]
-    )
 
 
 def _uneven(access: Access) -> str:

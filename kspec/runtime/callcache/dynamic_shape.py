@@ -11,18 +11,15 @@ a `DynamicShapePlan` answers all calls with the same dtypes.
 
 from __future__ import annotations
 
-import functools
 import struct
 from typing import Any
 
 from kspec.model import dtypes
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared
-from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch_ex import Resize, Start
 from kspec.runtime.libraries.aliasing import MayOverlap
-from kspec.runtime.libraries.array_access import maker
-from kspec.runtime.libraries.registry import Library
+from kspec.runtime.libraries.array_access import shape_maker
 from kspec.runtime.schedules.marshal import PackedParameters
 
 # kspec::Elements<Flat, ...> begins with the size; behind two masks, which stay, are head and tail.
@@ -36,18 +33,22 @@ class ResizableBuffer:
     ----------
     launch : callable
         Launches the kernel; returns 0, or a code for `DynamicShapePlan.relaunch`.
-    params : PackedParameters
-        Its parameters.
     resize : callable
         Sets the number of blocks and of threads in each.
+    memory : ctypes array
+        Its parameters.
+    elements, operands : int
+        Where the first one is in it, and those of the operands.
     """
 
-    __slots__ = ("launch", "params", "resize")
+    __slots__ = ("_params", "elements", "launch", "memory", "operands", "resize")
 
     def __init__(self, launch: Start, resize: Resize, params: PackedParameters) -> None:
         self.launch = launch
-        self.params = params
         self.resize = resize
+        self._params = params
+        self.memory = params.memory
+        self.elements, self.operands, *_ = params.offsets
 
 
 class DynamicShapePlan(Ordered):
@@ -73,7 +74,7 @@ class DynamicShapePlan(Ordered):
     """
 
     __slots__ = (
-        "_growth",
+        "_grow",
         "_kernel",
         "_launch",
         "_pack",
@@ -99,11 +100,11 @@ class DynamicShapePlan(Ordered):
         )
         self.refuses = plan.refuses
         self.make = tuple(
-            functools.partial(_make, one.library, one.view.dtype, one.view.device)
+            shape_maker(one.library, one.view.dtype, one.view.device)
             for one in prepared.operands
             if one.is_output and one.library is not None and one.view is not None
         )
-        self._growth = prepared.growth
+        self._grow = prepared.growth.fit
         self._kernel = prepared.kernel
         self._launch = prepared.launch
         self._pack = plan.pack
@@ -120,12 +121,12 @@ class DynamicShapePlan(Ordered):
             distance = values[other] - values[written]
             if -size * other_itemsize < distance < size * itemsize and (distance or not same):
                 raise MayOverlap
-        blocks, threads, tail = self._growth.fit(size)
+        blocks, threads, tail = self._grow(size)
         buffer.resize(blocks, threads)
-        memory, (elements, operands, *_) = buffer.params.memory, buffer.params.offsets
+        memory, elements = buffer.memory, buffer.elements
         _SIZE.pack_into(memory, elements, size)
         _ENDS.pack_into(memory, elements + _ENDS_OFFSET, 0, tail)
-        self._pack(memory, operands, *values)
+        self._pack(memory, buffer.operands, *values)
 
     def relaunch(self, buffer: ResizableBuffer, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
@@ -134,7 +135,3 @@ class DynamicShapePlan(Ordered):
 
 def _itemsize(operand: Operand) -> int:
     return 0 if operand.view is None else dtypes.lookup(operand.view.dtype).itemsize
-
-
-def _make(library: Library, dtype: str, device: Device, shape: tuple[int, ...]) -> Any:
-    return maker(library, tuple(shape), dtype, device)()

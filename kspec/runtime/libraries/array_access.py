@@ -124,6 +124,13 @@ def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) 
     return public
 
 
+def shape_maker(library: Library, dtype: str, device: Device) -> Callable[[tuple[int, ...]], Any]:
+    """Return a function that makes such arrays of any shape."""
+    if library.name == "cupy" and not driver.several_devices() and _private_maker("cupy", device):
+        return _cupy_shape_maker(dtype)
+    return lambda shape: maker(library, tuple(shape), dtype, device)()
+
+
 def _if_current(library: Library, device: Device, private: Maker, public: Maker) -> Maker:
     """Return the private constructor of arrays if the device is current, else the public one."""
     cuda, ordinal = sys.modules[library.name].cuda, device.ordinal
@@ -249,17 +256,21 @@ def _public_stream(ordinal: int) -> int:
     return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
 
 
-def _cupy_maker(shape: tuple[int, ...], dtype: str) -> Maker:
+def _cupy_shape_maker(dtype: str) -> Callable[[tuple[int, ...]], Any]:
     """Make arrays without the arguments that `cupy.ndarray` looks for."""
     kind: Any = sys.modules["cupy"].ndarray
     new, start, element = kind.__base__.__new__, kind._init, numpy_dtype(dtype)
 
-    def make() -> Any:
+    def make(shape: tuple[int, ...]) -> Any:
         array = new(kind)
         start(array, shape, element)
         return array
 
     return make
+
+
+def _cupy_maker(shape: tuple[int, ...], dtype: str) -> Maker:
+    return functools.partial(_cupy_shape_maker(dtype), shape)
 
 
 def _torch_maker(shape: tuple[int, ...], dtype: str) -> Maker:
