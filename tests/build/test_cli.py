@@ -172,6 +172,20 @@ def test_demo(run, toy: Path) -> None:
         assert f"{kernel} " in out
     assert "max error" in out and "host" in out and "20\u00d730" in out
     assert "running 3/" in err
+    assert "compiled on first use: all modules; `kspec build` makes their images" in err
+    assert run("build", "--arch", "sm_90", "--project", toy)[0] == 0
+    assert "on first use" not in run("demo", "--project", toy)[2]
+    path = toy / "specs/squares.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("a + b", "b + a"))
+    assert "compiled on first use: squares; `kspec build`" in run("demo", "--project", toy)[2]
+
+
+def test_demo_of_code_that_does_not_compile(run, toy: Path) -> None:
+    path = toy / "specs/squares.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace('"a + b"', '"a + bb"'))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 2 and "max error" not in out
+    assert err.count("error: ") == 1 and "specs/squares.toml:" in err and "bb" in err
 
 
 def test_demo_of_a_project_without_examples(run, toy: Path) -> None:

@@ -111,6 +111,25 @@ MAX = kspec.ReductionKernel(
     "int32 x", "int32 y", "x", "max(a, b)", "y = a", "-2147483647 - 1", "form_max"
 )
 WEIGHTED = kspec.ReductionKernel("T x, T w", "T y", "x * w", "a + b", "y = a", "0", "form_weighted")
+
+
+def _large(inputs: str, mapped: str, name: str) -> kspec.ReductionKernel:
+    """Return a sum whose accumulators are too large to keep one for each element."""
+    return kspec.ReductionKernel(
+        inputs,
+        "T y",
+        f"Large{{(long long)({mapped})}}",
+        "Large{a.sum + b.sum}",
+        "y = a.sum",
+        "Large{0}",
+        name,
+        reduce_type="Large",
+        preamble="struct Large { long long sum, rest[4]; };",
+    )
+
+
+LARGE_SUM = _large("T x", "x", "form_large_sum")
+LARGE_WEIGHTED = _large("T x, T w", "x * w", "form_large_weighted")
 MEAN = kspec.ReductionKernel(
     "T x", "T y", "x", "a + b", "y = a / (_in_ind.size() / _out_ind.size())", "0", "form_mean"
 )
@@ -301,6 +320,7 @@ HASH = kspec.ReductionKernel(
 )
 # Bytes of the accumulators that are declared here, as their preambles assert.
 SIZES = {
+    "Large": 40,
     **{"M": 32, "Moments": 24, "Best": 8, "Affine": 16, "Plane": 48, "Exponentials": 16},
     **{"Wide": 192, "Permutation": 3, "Hash": 12},
 }

@@ -25,6 +25,8 @@ from kspec.runtime.schedules.scan_schedule import ScanSchedule, ScanTile, column
 from kspec.runtime.schedules.segment_schedule import Parts, SegmentTile
 from tests.forms.kernels import (
     CSR,
+    LARGE_SUM,
+    LARGE_WEIGHTED,
     MODELS,
     NO_IDENTITY,
     OF_SEGMENT,
@@ -116,6 +118,10 @@ def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
     return max(1, -(-(packed[0].size + max(shift, 0)) // ScanTile.of(accumulator, pack).size))
 
 
+# Elements' accumulators are kept in registers, or elements are mapped twice.
+sums_of_scans = pytest.mark.parametrize("plus", [SUM, LARGE_SUM], ids=["kept", "runs"])
+
+
 class TestScanLines:
     @ways
     @pytest.mark.parametrize("name", TILED)
@@ -160,10 +166,13 @@ class TestScanLines:
         for way in WAYS:
             np.testing.assert_array_equal(kernel.scan(x, **way), scanned_sum(x, **way))
 
-    def test_shifted_packs(self, schedules: list[ScanSchedule]) -> None:
+    @sums_of_scans
+    def test_shifted_packs(
+        self, schedules: list[ScanSchedule], plus: kspec.ReductionKernel
+    ) -> None:
         """Operands whose first elements are equally far from aligned addresses."""
         for dtype, width in (("float32", 4), ("int16", 8), ("uint8", 16), ("float64", 2)):
-            kernel, shifts = anew(SUM), set()
+            kernel, shifts = anew(plus), set()
             for start, size in itertools.product(range(6), (1, 3, 5000)):
                 x, wanted = (integers(6000, dtype=dtype) for _ in range(2))
                 part = slice(start, start + size)
@@ -173,15 +182,19 @@ class TestScanLines:
                 np.testing.assert_array_equal(x, wanted)
             assert -1 not in shifts and len(shifts) == min(width, 6)
 
-    def test_packs_that_are_not_abreast(self, schedules: list[ScanSchedule]) -> None:
-        kernel, x = anew(SUM), integers(5001, dtype="float32")
+    @sums_of_scans
+    def test_packs_that_are_not_abreast(
+        self, schedules: list[ScanSchedule], plus: kspec.ReductionKernel
+    ) -> None:
+        kernel, x = anew(plus), integers(5001, dtype="float32")
         np.testing.assert_array_equal(kernel.scan(x[1:]), np.cumsum(x[1:]))
         assert shift_of(schedules[-1]) == -1
         np.testing.assert_array_equal(kernel.scan(x[4:]), np.cumsum(x[4:]))
         assert shift_of(schedules[-1]) == 0
 
-    def test_strides(self) -> None:
-        kernel = anew(SUM)
+    @sums_of_scans
+    def test_strides(self, plus: kspec.ReductionKernel) -> None:
+        kernel = anew(plus)
         for x in (integers(5000), integers(6, 1500), integers(3, 5, 700)):
             for view in (x[::-1], x[..., ::-1], x[::2], x[..., ::3], x[..., 1:], x[..., :1]):
                 for axis, way in itertools.product({0, view.ndim - 1}, (WAYS[0], WAYS[3])):
@@ -189,8 +202,11 @@ class TestScanLines:
                         kernel.scan(view, axis=axis, **way), scanned_sum(view, axis=axis, **way)
                     )
 
-    def test_broadcast_inputs_and_numbers(self, schedules: list[ScanSchedule]) -> None:
-        kernel = anew(WEIGHTED)
+    @pytest.mark.parametrize("weighted", [WEIGHTED, LARGE_WEIGHTED], ids=["kept", "runs"])
+    def test_broadcast_inputs_and_numbers(
+        self, schedules: list[ScanSchedule], weighted: kspec.ReductionKernel
+    ) -> None:
+        kernel = anew(weighted)
         x, row = integers(5, 1000, dtype="float32"), integers(1000, dtype="float32", seed=1)
         for w in (row, row[:5, None], row[:1], row[:1, None], np.float32(3), 3):
             np.testing.assert_array_equal(kernel.scan(x, w), np.cumsum(x * w, 1))
@@ -198,8 +214,9 @@ class TestScanLines:
         column = row[:5, None]
         np.testing.assert_array_equal(kernel.scan(column, row), np.cumsum(column * row, 1))
 
-    def test_in_place(self) -> None:
-        kernel = anew(SUM)
+    @sums_of_scans
+    def test_in_place(self, plus: kspec.ReductionKernel) -> None:
+        kernel = anew(plus)
         for way in WAYS:
             for shape in [(9000,), (3, 5000), (2000, 3)]:
                 x = integers(*shape)

@@ -17,6 +17,7 @@ from kspec.build.load import import_package
 from kspec.errors import SpecError
 
 if TYPE_CHECKING:
+    from kspec.build.project import BuildReport
     from kspec.build.tools import warm as warming
     from kspec.runtime.driver.device import Device
 
@@ -34,6 +35,11 @@ def demo(folder: Project = None) -> None:
 
     config.allow_compiling()  # NumPy arrays always need it
     report = build_and_report(project_folder(folder), (), compiling=False)
+    if lazy := _without_image(report):
+        print(
+            f"kspec: compiled on first use: {lazy}; `kspec build` makes their images",
+            file=sys.stderr,
+        )
     package = import_package(report.plan.settings.package_folder)
     present = devices()
     total = demo_view.count_rows(report.plan, present)
@@ -57,6 +63,14 @@ def demo(folder: Project = None) -> None:
     if wrong:
         print(f"kspec: {len(wrong)} of {len(rows)} results are wrong", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _without_image(report: BuildReport) -> str:
+    """Return the modules that precompile kernels, but have no image, as text."""
+    wanted = [unit.stem for unit in report.plan.units if unit.source.name_expressions]
+    found = {stem for stem, built in report.images.items() if built.code}
+    missing = [stem for stem in wanted if stem not in found]
+    return "all modules" if missing == wanted else ", ".join(missing)
 
 
 @app.command("warm")

@@ -22,7 +22,7 @@ from rich.text import Text
 from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
-from kspec.errors import KspecError, ToolNotFoundError
+from kspec.errors import CompileError, KspecError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 
@@ -55,6 +55,8 @@ def run_demo(
 
     Raises
     ------
+    CompileError
+        If a compiler refuses a kernel.
     ToolNotFoundError
         If a device cannot be used because something is not installed.
     """
@@ -84,7 +86,7 @@ def _row(
 ) -> DemoRow:
     try:
         error, seconds, problem = measure()
-    except ToolNotFoundError:
+    except (CompileError, ToolNotFoundError):
         raise
     except KspecError as failure:
         error, seconds, problem = np.nan, np.nan, f"{type(failure).__name__}: {failure}"

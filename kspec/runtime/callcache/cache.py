@@ -11,7 +11,7 @@ The function is generated (`kspec.runtime.callcache.codegen`).  For ``T x, T y -
 arrays, and z to be made::
 
     def call(kernel, a0, a1, a2, a3, a4, size, block_size, stream):
-        key = None
+        key = shapeless = None
         try:
             p0 = a0.data.ptr
             p1 = a1.data.ptr

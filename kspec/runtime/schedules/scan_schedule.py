@@ -49,7 +49,7 @@ class ScanTile:
     items : int
         Elements of a thread.
     pack : int
-        How many of them are neighbours; 1 if there are no packs.
+        Elements of one access.
     """
 
     threads: int
