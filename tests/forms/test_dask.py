@@ -332,7 +332,7 @@ def test_blocks_of_cupy() -> None:
     got = dask.compute(*kspec.dask.apply(model.kernel.segments, *arrays, bounds))
     model.check(tuple(one.get() for one in got), model.segments(inputs, bounds))
     x = cupy.asarray(integers(23, 6))
-    blocks = da.from_array(x, chunks=(7, 6), asarray=False)
+    blocks = da.from_array(x, chunks=(8, 6), asarray=False)
     for boundary in BOUNDARIES[:-1]:
         got = kspec.dask.apply(SUM.window, blocks, 5, axis=0, boundary=boundary).compute()
         np.testing.assert_array_equal(got.get(), SUM.window(x.get(), 5, axis=0, boundary=boundary))
