@@ -24,13 +24,18 @@ def allocate(ordinal: int, nbytes: int) -> int:
     if nbytes == 0:
         return 0
     with driver.on_device(ordinal), driver.whatever_is_captured():
-        try:
-            return int(driver.check(driver.bindings().cuMemAlloc(nbytes)))
-        except DriverError as error:
-            if error.name != OUT_OF_MEMORY:
-                raise
-            wanted = f"{error.explanation}: cuda:{ordinal} has no {nbytes} bytes left"
-            raise DriverError(error.name, wanted, error.code) from None
+        return _address(driver.bindings().cuMemAlloc(nbytes), ordinal, nbytes)
+
+
+def _address(result: tuple[Any, ...], ordinal: int, nbytes: int) -> int:
+    """Return the address in the result of a call for memory, or say how much there was not."""
+    try:
+        return int(driver.check(result))
+    except DriverError as error:
+        if error.name != OUT_OF_MEMORY:
+            raise
+        text = f"{error.explanation}: cuda:{ordinal} has no {nbytes} bytes left"
+        raise DriverError(error.name, text, error.code) from None
 
 
 def free(ordinal: int, address: int) -> None:
@@ -72,7 +77,8 @@ def allocate_async(ordinal: int, nbytes: int, stream: int) -> int:
     """Return stream-ordered memory: for scratch that is freed on the same stream."""
     pool = _ASYNC_POOLS.get_or_make(ordinal, lambda: _new_async_pool(ordinal))
     with driver.on_device(ordinal):
-        return int(driver.check(driver.bindings().cuMemAllocFromPoolAsync(nbytes, pool, stream)))
+        result = driver.bindings().cuMemAllocFromPoolAsync(nbytes, pool, stream)
+        return _address(result, ordinal, nbytes)
 
 
 def free_async(ordinal: int, address: int, stream: int) -> None:
