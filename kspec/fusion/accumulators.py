@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kspec.fusion.graph import Reduce
+from kspec.fusion.types import computed_in
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.emit import literal
 from kspec.model import dtypes
-
-_NARROW = 4  # bytes; floats of fewer are added up in 32 bits
 
 
 @dataclass(frozen=True)
@@ -54,16 +53,11 @@ def _same(text: str) -> str:
     return text
 
 
-def _accumulated(dtype: str) -> str:
-    row = dtypes.lookup(dtype)
-    return "float32" if row.kind == "f" and row.itemsize < _NARROW else dtype
-
-
 def _of_function(function: str, start: int | None) -> Callable[[Reduce], Accumulator]:
     """Return a constructor of the accumulator of a function of two elements."""
 
     def make(value: Reduce) -> Accumulator:
-        kept = _accumulated(value.dtype)
+        kept = computed_in(value.dtype)
         row = dtypes.lookup(kept)
         result = dtypes.lookup(value.dtype).ctype
         return Accumulator(
@@ -131,7 +125,7 @@ __device__ inline Moments<R> together(const Moments<R>& p, const Moments<R>& q) 
 
 
 def _squares(value: Reduce) -> Accumulator:
-    kept = _accumulated(value.dtype)
+    kept = computed_in(value.dtype)
     real = dtypes.lookup(kept).ctype
     ctype = f"Moments<{real}>"
     return Accumulator(

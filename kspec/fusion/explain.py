@@ -14,7 +14,7 @@ from kspec.fusion.rows import RowProgram
 from kspec.model import dtypes
 
 
-def explain(program: FusedProgram, names: Sequence[str]) -> str:
+def explain(program: FusedProgram, names: Sequence[str], by_rows: str = "") -> str:
     """Return a description of a program, in lines of 80 columns.
 
     Parameters
@@ -23,10 +23,12 @@ def explain(program: FusedProgram, names: Sequence[str]) -> str:
         What is described; bytes are for the extents that it was traced with.
     names : sequence of str
         Of the function's arguments.
+    by_rows : str, optional
+        Which devices run its program of rows; default: none.
     """
     lines = [counted(len(program.all_kernels), "kernel")]
-    if program.rows is not None:
-        lines = [*_rows(program.rows, names), f"elsewhere {lines[0]}"]
+    if program.rows is not None and by_rows:
+        lines = [*_rows(program.rows, names, by_rows), f"elsewhere {lines[0]}"]
     number = itertools.count(1)
     shown = list(names)  # of the phases' reads, where the arguments come first
     for phase in program.phases:
@@ -64,9 +66,9 @@ def _kernels(program: FusedProgram, names: Sequence[str], numbers: Iterator[int]
     return lines
 
 
-def _rows(rows: RowProgram, names: Sequence[str]) -> list[str]:
+def _rows(rows: RowProgram, names: Sequence[str], where: str) -> list[str]:
     row = " x ".join(str(size) for size in rows.domain.sizes[-rows.axes :])
-    lines = [f"1 kernel on GPUs: {rows.name}, rows of {row} elements kept in registers"]
+    lines = [f"1 kernel on {where}:", f"   {rows.name}, rows of {row} elements kept in registers"]
     lines += _read([one for one, _ in rows.reads], names)
     lines += _written([one for one, _ in rows.writes], names)
     return lines

@@ -205,6 +205,23 @@ class Graph:
         """Return a value in another type."""
         return self.apply("cast", (value,), dtype)
 
+    def rounded(self, value: Node, dtype: str) -> Node:
+        """Return a value in another type, as which it is seen even where more is known of it."""
+        return self.apply("rounded", (value,), dtype)
+
+    def made_of(self, value: Node, operands: Sequence[Node], dtype: str) -> Node:
+        """Return a value that is computed like another, of other operands of the same shapes."""
+        match value:
+            case Elementwise(function=function, definition=definition):
+                return self.apply(function, operands, dtype, definition)
+            case Reduce(function=function, axes=axes):
+                return self.reduce(function, operands[0], axes, dtype)
+            case Stored():
+                return self.materialize(operands[0])
+            case View(ops=ops, shape=shape):
+                return self._view_of(operands[0], ops, shape)
+        return value
+
     def reduce(self, function: str, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
         """Return a reduction over axes."""
         shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
@@ -321,8 +338,11 @@ class Graph:
             source, ops = value.input, compose(value.ops, op)
             if not ops:
                 return source
+        return self._view_of(source, ops, shape)
+
+    def _view_of(self, source: Node, ops: tuple[ViewOp, ...], shape: Shape) -> Node:
         key = "view", id(source), ops
-        return self._once(key, lambda: View(value.dtype, shape, ops, operands=(source,)))
+        return self._once(key, lambda: View(source.dtype, shape, ops, operands=(source,)))
 
     def _indexed(self, shape: Shape, index: Index) -> Iterable[Dim]:
         dims = iter(shape)
@@ -426,7 +446,7 @@ def _expression(node: Node, depth: int) -> str:
         case Elementwise(function=function, definition=definition):
             if definition:
                 function = function.partition("::")[0].rpartition("_")[0]
-            return f"{node.dtype if function == 'cast' else function}({listed})"
+            return f"{node.dtype if function in ('cast', 'rounded') else function}({listed})"
         case Reduce(function=function, axes=axes):
             return f"{function}({listed}, axes {' '.join(map(str, axes))})"
     return f"stored({listed})"

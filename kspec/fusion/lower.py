@@ -31,6 +31,7 @@ from kspec.fusion.partition import (
     ReductionGroup,
     reachable,
 )
+from kspec.fusion.types import is_narrow, rounded
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.check import check
 from kspec.ir.emit import emit, emit_expression
@@ -191,6 +192,10 @@ class BodyBuilder:
             self._known[one] = self._make(one)
         return self._known[value]
 
+    def define(self, value: Node, made: Expression) -> None:
+        """Have a value be computed by an expression, which becomes a variable."""
+        self._known[value] = self.let(made)
+
     def let(self, value: Expression) -> Expression:
         """Return a name for an expression that is none yet."""
         if isinstance(value, Name | Const):
@@ -205,12 +210,17 @@ class BodyBuilder:
 
     def _make(self, value: Node) -> Expression:
         if isinstance(value, Constant):
-            return Const(value.value, value.dtype)
+            number = value.value
+            return Const(
+                rounded(number, value.dtype) if is_narrow(value.dtype) else number, value.dtype
+            )
         assert isinstance(value, Elementwise)
         inputs = tuple(self._known[one] for one in value.operands)
         if value.function == "filled":
             return inputs[0]
-        if value.function == "cast":
+        if value.function == "rounded" and inputs[0].type == value.dtype:
+            return inputs[0]
+        if value.function in ("cast", "rounded"):
             return self.let(Cast(inputs[0], value.dtype))
         if value.definition:
             return self.let(FunctionCall(value.function, inputs, value.dtype))

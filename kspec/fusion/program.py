@@ -9,7 +9,7 @@ call whose arguments agree in types and in which extents are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kspec.fusion import functions, types
@@ -19,9 +19,10 @@ from kspec.fusion.graph import Dim, Node, Shape, is_number
 from kspec.fusion.lower import LoweredKernel, lower
 from kspec.fusion.numbers import Number, Recipe
 from kspec.fusion.partition import Output, Partition, arguments_of, partition
+from kspec.fusion.precision import rounded_once
 from kspec.fusion.rows import RowProgram, prefers_row_program, row_program
 from kspec.fusion.tracing.proxies import Proxy
-from kspec.fusion.tracing.tracer import Tracer
+from kspec.fusion.tracing.tracer import Tracer, Write
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ def trace(
     same: Sequence[int] = (),
     options: tuple[str, ...] = (),
     overlaps: Sequence[tuple[int, int]] = (),
+    round_each: bool = False,
 ) -> FusedProgram:
     """Return the program of a function.
 
@@ -154,6 +156,9 @@ def trace(
         Compiler options of the kernels.
     overlaps : sequence of (int, int), optional
         Pairs of arguments that share memory, though not as the same elements; default: none do.
+    round_each : bool, optional
+        Whether results of functions of float16 and bfloat16 are rounded one by one; default: only
+        what is stored is.
 
     Raises
     ------
@@ -186,8 +191,16 @@ def trace(
         for position, one in tracer.written.items()
         if not tracer.overlapping(position)
     ]
+    writes = tracer.writes
+    if not round_each:
+        left = [*(one.value for one in outputs), *(one.value for one in writes)]
+        stored = rounded_once(tracer.graph, left)
+        outputs = [replace(one, value=stored[one.value]) for one in outputs]
+        writes = [replace(one, value=stored[one.value]) for one in writes]
+        values = tuple(stored[one] if isinstance(one, Node) else one for one in values)
+        returned = values if isinstance(returned, tuple) else values[0]
     record = getattr(type(result), "_make", None) if isinstance(returned, tuple) else None
-    phases = _phases(tracer, outputs, names, kernel_name, options)
+    phases = _phases(tracer, writes, outputs, names, kernel_name, options)
     names = [*names, *[names[one] for phase in phases for one in phase.renewed]]
     own = f"{kernel_name}_{len(phases)}" if phases and outputs else kernel_name
     groups = partition(tracer.graph, outputs)
@@ -201,13 +214,14 @@ def trace(
 
 def _phases(
     tracer: Tracer,
+    writes: Sequence[Write],
     outputs: Sequence[Output],
     names: Sequence[str],
     kernel_name: str,
     options: tuple[str, ...],
 ) -> tuple[Phase, ...]:
     """Return the writes to arguments that share memory with others, one by one."""
-    writes, names = tracer.writes, list(names)
+    names = list(names)
     several = len(writes) > 1 or bool(outputs)
     reads = [arguments_of(one.value) for one in writes]
     reads.append(arguments_of(*(one.value for one in outputs)))

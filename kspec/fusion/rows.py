@@ -29,9 +29,10 @@ from kspec.fusion.graph import (
 )
 from kspec.fusion.lower import BodyBuilder, NameAllocator, definitions
 from kspec.fusion.partition import Output, arguments_of, reachable
+from kspec.fusion.types import is_narrow
 from kspec.fusion.view_ops import ViewOp
 from kspec.ir.emit import emit, emit_expression, literal
-from kspec.ir.nodes import Cast, Expression
+from kspec.ir.nodes import Cast, Expression, FunctionCall
 from kspec.ir.nodes import Name as Variable
 from kspec.ir.types import ctype
 from kspec.model import dtypes
@@ -40,7 +41,7 @@ from kspec.model.definitions import headers_for
 WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
 # The names that the kernel's text has besides those of arguments.
 _OWN = re.compile(
-    r"row|rows|length|lanes|k|j|r_\d+|kept\d+|[a-z]+\d+_\d+|\w+_(data|step|given|of_row|of_pack)"
+    r"row|rows|Rows|length|k|j|r_\d+|kept\d+|[a-z]+\d+_\d+|\w+_(data|step|given|of_row|of_pack)"
 )
 _REDUCED = frozenset({"sum", "prod", "max", "min", "nanmax", "nanmin", "any", "all"})
 _BEGINNINGS = {"max": "lowest", "nanmax": "lowest", "min": "highest", "nanmin": "highest"}
@@ -53,7 +54,7 @@ class RowProgram:
     Attributes
     ----------
     name : str
-        Of the kernel, a template of V, PACKS and THREADS.
+        Of the kernel, a template of V, PACKS, LANES and BLOCKS.
     code : str
         CUDA C++.
     params : tuple of str
@@ -71,6 +72,8 @@ class RowProgram:
         Something with the shape of all rows.
     widest : int
         Bytes of the largest element.
+    kept : int
+        Bytes of an element of all arrays that it reads, together.
     options : tuple of str
         Compiler options.
     """
@@ -84,6 +87,7 @@ class RowProgram:
     axes: int
     domain: Node
     widest: int
+    kept: int
     options: tuple[str, ...] = ()
 
 
@@ -142,13 +146,8 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
     known: dict[Node, Node] = {}
 
     def change(value: Node) -> Node:
-        if isinstance(value, Elementwise):
-            inputs = [known[one] for one in value.operands]
-            return graph.apply(value.function, inputs, value.dtype, value.definition)
-        if isinstance(value, Reduce):
+        if isinstance(value, Reduce) and value.function == "squares":
             element = known[value.input]
-            if value.function != "squares":
-                return graph.reduce(value.function, element, value.axes, value.dtype)
             number = graph.count([element.shape[axis] for axis in value.axes], element.dtype)
             total = graph.reduce("sum", element, value.axes, element.dtype)
             mean = graph.apply("divide", (total, number), element.dtype)
@@ -157,9 +156,7 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
             away = graph.apply("subtract", (element, mean), element.dtype)
             square = graph.apply("multiply", (away, away), element.dtype)
             return graph.cast(graph.reduce("sum", square, value.axes, element.dtype), value.dtype)
-        if isinstance(value, View) and isinstance(value.input, Reduce):
-            return graph.index(known[value.input], value.ops[0].detail)
-        return value
+        return graph.made_of(value, [known[one] for one in value.operands], value.dtype)
 
     for value in reachable(out.value for out in outputs):
         known[value] = change(value)
@@ -184,6 +181,9 @@ class _Writer:
         self._count = count
         self._values = reachable(one.value for one in outputs)
         self._kinds: dict[Node, str | None] = {}
+        stored = [one.value.dtype for one in outputs]
+        narrow = all(is_narrow(one) or dtypes.lookup(one).kind in "biu" for one in stored)
+        self._narrow = narrow
 
     def is_possible(self) -> bool:
         """Return whether everything is about the same rows, and some element waits for a row."""
@@ -281,10 +281,22 @@ class _Writer:
             needed[one.input].add(stages[one.input])
         for value in reversed(self._values):
             if self._is_element(value) and isinstance(value, Elementwise) and needed[value]:
+                loops = needed[value] if self._is_converted(value) else {min(needed[value])}
                 for one in value.operands:
                     if self._is_element(one):
-                        needed[one].add(min(needed[value]))
+                        needed[one] |= loops
         self._needed = needed
+
+    def _is_converted(self, value: Node) -> bool:
+        """Return whether a value is one in memory, of another type.
+
+        It is converted wherever it is needed: kept instead, it would take more registers.
+        """
+        return (
+            isinstance(value, Elementwise)
+            and value.function == "cast"
+            and self._is_memory(value.operands[0])
+        )
 
     def result(self) -> RowProgram:
         """Return the program."""
@@ -314,8 +326,14 @@ class _Writer:
             variable = Variable(names.take(wanted, "number"), one.dtype)
             self._variables[one] = variable
             params.append(f"{type_} {variable.name}_given")
-        params += [*steps, "long long rows", "long long length", "long long lanes"]
-        lines = [*self._beginning(memory, numbers), *self._loops(), *self._row_outputs()]
+        params += [*steps, "long long rows", "long long length"]
+        inside = [*self._numbers_of_row(memory), *self._loops(), *self._row_outputs()]
+        lines = [
+            *self._beginning(memory, numbers),
+            "for (; row.left; row.next()) {",
+            *[f"  {line}" for line in inside],
+            "}",
+        ]
         body = "".join(f"  {line}\n" for line in lines)
         in_place = any(one.target is not None for one in self._outputs)
         pointer = "* " if in_place else "* __restrict__ "
@@ -324,8 +342,10 @@ class _Writer:
         headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
         defined = "".join(f"\n{one}\n" for one in definitions(self._values))
         code = "".join(f'#include "{header}"\n' for header in headers) + (
-            f"{defined}\ntemplate <int V, int PACKS, int THREADS>\n"
-            f"__global__ void __launch_bounds__(THREADS) {self._name}(\n{listed}) {{\n{body}}}\n"
+            f"{defined}\ntemplate <int V, int PACKS, int LANES, int BLOCKS>\n"
+            "__global__ void "
+            "__launch_bounds__(kspec::threads_of_rows(LANES), BLOCKS ? 1 : 0)\n"
+            f"{self._name}(\n{listed}) {{\n{body}}}\n"
         )
         packed = [one for one in memory if self._is_element(one)]
         written = [one.value for one in self._outputs if self._is_element(one.value)]
@@ -339,6 +359,7 @@ class _Writer:
             self._count,
             self._domain,
             max(dtypes.lookup(one.dtype).itemsize for one in (*packed, *written)),
+            sum(dtypes.lookup(one.dtype).itemsize for one in packed),
         )
 
     def _has_only_views(self, value: Node) -> bool:
@@ -348,7 +369,23 @@ class _Writer:
         return bool(users) and all(isinstance(one, View) for one in users) and value not in outputs
 
     def _beginning(self, memory: Iterable[Node], numbers: Iterable[Node]) -> Iterable[str]:
-        yield "const kspec::Row<V, PACKS> row(rows, length, lanes);"
+        joins = sum(isinstance(one, Reduce) for one in self._values)
+        yield f"typedef typename kspec::RowsOf<V, PACKS, LANES, BLOCKS, {joins}>::type Rows;"
+        yield "Rows row(rows, length);"
+        arrays = [one for one in memory if self._is_element(one)]
+        # In the order in which loops load them.
+        for one in sorted(arrays, key=lambda one: min(self._needed[one])):
+            name, type_ = self._variables[one].name, ctype(one.dtype)
+            if self._kind(one) == WHOLE:
+                data = f"row, {name}_data, {name}_step"
+                yield f"kspec::Elements<{type_}, Rows> {name}_of_row({data});"
+            else:
+                yield f"const kspec::Columns<{type_}, Rows> {name}_of_row(row, {name}_data);"
+        for one in numbers:
+            name, type_ = self._variables[one].name, ctype(one.dtype)
+            yield f"const {type_} {name} = static_cast<{type_}>({name}_given);"
+
+    def _numbers_of_row(self, memory: Iterable[Node]) -> Iterable[str]:
         for one in memory:
             name, type_ = self._variables[one].name, ctype(one.dtype)
             if self._kind(one) == PER_ROW:
@@ -356,9 +393,6 @@ class _Writer:
                     f"const {type_} {name} = row.live ? {name}_data[row.index * {name}_step] : "
                     f"{literal(0, one.dtype)};"
                 )
-        for one in numbers:
-            name, type_ = self._variables[one].name, ctype(one.dtype)
-            yield f"const {type_} {name} = static_cast<{type_}>({name}_given);"
 
     def _loops(self) -> Iterable[str]:
         self._known: dict[Node, Expression] = {
@@ -367,17 +401,25 @@ class _Writer:
             if one in self._variables and not self._is_element(one)
         }
         self._saved: dict[Node, Variable] = {}
+        self._joins = 0
         for loop in range(self._last + 1):
             yield from self._loop(loop)
 
     def _loop(self, loop: int) -> Iterable[str]:
         elements: dict[Node, Expression] = {}
         head: list[str] = []
+        columns: list[str] = []
         for one in self._values:
             variable = self._variables.get(one) or self._saved.get(one)
             if variable and self._is_element(one) and loop in self._needed[one]:
                 name = variable.name
-                head.append(f"const {ctype(one.dtype)} {name} = {name}_of_row[k][j];")
+                at = f"{name}_of_row[k][j]"
+                if self._kind(one) == PER_COLUMN and self._is_memory(one):
+                    columns.append(name)
+                    at = f"{name}_of_pack.get(j)"
+                elif self._is_memory(one):
+                    at = f"{name}_of_row.get(k, j)"
+                head.append(f"const {ctype(one.dtype)} {name} = {at};")
                 elements[one] = variable
         reductions = [
             one
@@ -398,9 +440,15 @@ class _Writer:
             if self._is_element(one) and min(self._needed[one], default=None) == loop
         ]
         for one in due:
-            if self._is_memory(one):
-                yield from self._load(one)
-        computed = [one for one in due if isinstance(one, Elementwise)]
+            if self._is_memory(one) and self._kind(one) == WHOLE:
+                name = self._variables[one].name
+                yield f"{name}_of_row.load(row, {name}_data, {name}_step);"
+        computed = [
+            one
+            for one in self._values
+            if isinstance(one, Elementwise)
+            and (one in due or (self._is_converted(one) and loop in self._needed[one]))
+        ]
         # Values of rows that are known by now are computed in front.
         self._know_views()
         per_row = BodyBuilder(self._known, f"r{loop}_")
@@ -409,12 +457,29 @@ class _Writer:
                 if not self._is_element(operand):
                     self._known[operand] = per_row.expression(operand)
         yield from emit(per_row.statements).splitlines()
+        divisors: list[str] = []
         inside = BodyBuilder({**self._known, **elements}, f"t{loop}_")
         saved: list[tuple[Node, Expression]] = []
         for one in computed:
+            if self._is_quotient(one):
+                by = f"by{loop}_{len(divisors)}"
+                divisor = self._known[one.operands[1]]
+                divisors.append(f"const kspec::Reciprocal {by}({emit_expression(divisor)});")
+                inside.define(
+                    one,
+                    FunctionCall(f"{by}.under", (inside.expression(one.operands[0]),), one.dtype),
+                )
+            if self._narrow and one.function == "exp" and one.dtype == "float32":
+                inside.define(
+                    one,
+                    FunctionCall(
+                        "kspec::quick_exp", (inside.expression(one.operands[0]),), one.dtype
+                    ),
+                )
             found = inside.expression(one)
-            if max(self._needed[one]) > loop:
+            if max(self._needed[one]) > loop and not self._is_converted(one):
                 saved.append((one, found))
+        yield from divisors
         ends: list[str] = []
         acc_lines: list[str] = []
         for number, one in enumerate(reductions):
@@ -427,11 +492,15 @@ class _Writer:
             yield f"{acc.ctype} {name} = {begin};"
             acc_lines.append(f"{name} = {acc.join(name, emit_expression(value))};")
             joined = acc.join("a", "b")
+            number_of_join = self._joins
+            self._joins += 1
             result = Variable(f"{one.function}{loop}_{number}", one.dtype)
-            ends.append(
-                f"{name} = row.all({name}, [](const {acc.ctype}& a, const {acc.ctype}& b) "
-                f"{{ return static_cast<{acc.ctype}>({joined}); }});"
-            )
+            two = f"const {acc.ctype}& a, const {acc.ctype}& b"
+            ends += [
+                f"{name} = row.template all<{number_of_join}>({name}, []({two}) {{",
+                f"  return static_cast<{acc.ctype}>({joined});",
+                "});",
+            ]
             ends.append(f"const {ctype(one.dtype)} {result.name} = {acc.result(name)};")
             self._known[one] = result
         for one, _ in saved:
@@ -450,6 +519,8 @@ class _Writer:
         yield "#pragma unroll"
         yield "for (int k = 0; k < PACKS; ++k) {"
         yield "  if (!row.has(k)) continue;"
+        for name in columns:
+            yield f"  const auto {name}_of_pack = {name}_of_row.of(row, {name}_data, k);"
         for number, output in outputs:
             yield f"  {ctype(output.value.dtype)} out{number}_of_pack[V];"
         yield "#pragma unroll"
@@ -464,11 +535,15 @@ class _Writer:
         yield "}"
         yield from ends
 
-    def _load(self, value: Node) -> Iterable[str]:
-        name, type_ = self._variables[value].name, ctype(value.dtype)
-        step = "" if self._kind(value) == PER_COLUMN else f" + row.index * {name}_step"
-        yield f"{type_} {name}_of_row[PACKS][V];"
-        yield f"row.load({name}_of_row, {name}_data{step});"
+    def _is_quotient(self, value: Elementwise) -> bool:
+        """Return whether a value is an element over a number of its row, in float32."""
+        above, below = value.operands if value.function == "divide" else (value, value)
+        return (
+            self._narrow
+            and value.dtype == "float32"
+            and self._is_element(above)
+            and not self._is_element(below)
+        )
 
     def _know_views(self) -> None:
         """Know views of reductions, which only have axes of extent 1 more."""

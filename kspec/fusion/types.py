@@ -84,6 +84,7 @@ def loop(
         own = _special(function, types if dtype is None else (dtype,) * len(types))
         return (own,) * len(types), (own,)
     ufunc = getattr(np, function)
+    types = _beside_arrays(types)
     given = [np.dtype(bool) if one == "truth" else WEAK.get(one) or np.dtype(one) for one in types]
     wanted = None if dtype is None else np.dtype(dtype)
     signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
@@ -104,11 +105,44 @@ def _special(function: str, types: tuple[str, ...]) -> str:
     raise TypeError(f"{function} takes real numbers, not {dtype}")
 
 
+def _beside_arrays(types: tuple[str, ...]) -> tuple[str, ...]:
+    """Return types with Python numbers as they are beside bfloat16 and its kin.
+
+    NumPy does not know that these numbers have no precision of their own beside dtypes that it
+    does not have itself, and would make float32 or float64 of both.
+    """
+    dtypes_there = [one for one in types if one not in WEAK]
+    if not any(is_narrow(one) and one != "float16" for one in dtypes_there):
+        return types
+    together = dtype_name(np.result_type(*map(np.dtype, dtypes_there)))
+    takes = dtypes.lookup(together).kind == "f"
+    return tuple(together if takes and one in ("int", "float") else one for one in types)
+
+
 @functools.cache
 def common_dtype(types: tuple[str, ...]) -> str:
     """Return the dtype that values of some types have together."""
+    types = _beside_arrays(types)
     numbers: Sequence[Any] = [WEAK[one](0) if one in WEAK else np.dtype(one) for one in types]
     return dtype_name(np.result_type(*numbers))
+
+
+def is_narrow(dtype: str) -> bool:
+    """Return whether a type is a floating one of fewer than 32 bits."""
+    row = dtypes.lookup(dtype)
+    return row.kind == "f" and row.itemsize < 4
+
+
+def computed_in(dtype: str) -> str:
+    """Return the type in which kernels compute what is of a type: float32 for narrow ones."""
+    return "float32" if is_narrow(dtype) else dtype
+
+
+def rounded(value: bool | int | float | complex, dtype: str) -> bool | int | float | complex:
+    """Return a number as an element of a type has it."""
+    with np.errstate(all="ignore"):
+        number: bool | int | float | complex = np.asarray(value).astype(np.dtype(dtype)).item()
+    return number
 
 
 @functools.cache

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from kspec import ArgumentTypeError, fuse
-from kspec.fusion.call.rows import RowCaller, _geometry
+from kspec.fusion.call.row_sizes import NO_CLUSTERS, WITH_CLUSTERS, Limits, row_sizes
+from kspec.fusion.call.rows import RowCaller
 from kspec.fusion.rows import RowProgram
 from kspec.model.stages import CudaSource, Target
+from kspec.runtime.driver import api as driver
 from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
@@ -87,24 +89,27 @@ def call(
         count = len(launches) - before
         assert count == 1 if mode == "always" and by_rows else count > 1
         for one, other in zip(_tuple(got), _tuple(wanted), strict=True):
-            agree(one, other, place)
+            agree(one, other, place, args)
         for one, other in zip(given, plain, strict=True):
             if isinstance(other, np.ndarray):
-                agree(one, other, place)
+                agree(one, other, place, args)
 
 
 def _tuple(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else () if result is None else (result,)
 
 
-def agree(got: Any, wanted: Any, place: ArrayDevice) -> None:
+def agree(got: Any, wanted: Any, place: ArrayDevice, args: tuple[Any, ...] = ()) -> None:
+    """Compare as closely as the coarsest of the result's and the arguments' types allows."""
     found = place.numpy(got)
     assert found.dtype == wanted.dtype
     assert found.shape == wanted.shape
     if wanted.dtype.kind == "i":
         np.testing.assert_array_equal(found, wanted)
         return
-    bound = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}[wanted.dtype.name]
+    bounds = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-12}
+    arrays = (one for one in (wanted, *args) if isinstance(one, np.ndarray))
+    bound = max(bounds.get(one.dtype.name, 0) for one in arrays)
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
 
 
@@ -129,6 +134,56 @@ def test_long_rows(
     place: ArrayDevice, length: int, monkeypatch: pytest.MonkeyPatch, launches: list[str]
 ) -> None:
     call(rms_norm, (normal(2, length), normal(length)), place, monkeypatch, launches)
+
+
+def residual_norm(x: Any, y: Any, weight: Any, per_row: Any) -> Any:
+    x += y * per_row
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1) * weight, x.max(-1)
+
+
+def has_clusters(place: ArrayDevice) -> bool:
+    return not place.is_host and driver.compute_capability(0) >= (9, 0)
+
+
+# Longer than a block keeps: blocks of a cluster share a row, and take one after the other.
+# NumPy adds float16 up in float16: the squares of small numbers only.
+def small(*shape: int, dtype: str) -> Any:
+    return (RANDOM.normal(size=shape) / 16).astype(dtype)
+
+
+VERY_LONG: dict[str, Callable[[int, int, str], tuple[Function, tuple[Any, ...]]]] = {
+    "softmax": lambda rows, n, dtype: (softmax, (small(rows, n, dtype=dtype),)),
+    "rms norm": lambda rows, n, dtype: (
+        rms_norm, (small(rows, n, dtype=dtype), normal(n, dtype=dtype))),
+    "layer norm": lambda rows, n, dtype: (
+        layer_norm, (small(rows, n, dtype=dtype), normal(n), normal(n, dtype=dtype))),
+    "two arrays, in place": lambda rows, n, dtype: (
+        residual_norm,
+        (small(rows, n, dtype=dtype), normal(rows, n), normal(n), normal(rows, 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize("length", [33000, 65536, 100_008, 262_144])
+@pytest.mark.parametrize("name", VERY_LONG)
+def test_rows_of_several_blocks(
+    place: ArrayDevice,
+    name: str,
+    length: int,
+    rows: int,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+    launches: list[str],
+) -> None:
+    if place.is_host and (rows > 1 or length > 65536 or dtype == "f8"):
+        pytest.skip("the host device has no clusters")
+    rows = min(rows, 2**24 // length)  # each cluster takes several, at the most
+    function, args = VERY_LONG[name](rows, length, dtype)
+    sizes = [one.itemsize for one in args if one.shape[-1] > 1]
+    fits = row_sizes(length, 16 // max(sizes), sum(sizes), WITH_CLUSTERS) is not None
+    assert fits or length > 131_072, "only the longest rows of many arrays or bytes do not fit"
+    call(function, args, place, monkeypatch, launches, by_rows=has_clusters(place) and fits)
 
 
 def moments(x: Any) -> Any:
@@ -159,7 +214,8 @@ def test_moments_are_frozen_for_any_length() -> None:
 def test_explain_says_what_fits() -> None:
     x = normal(3, 24)
     assert "1 kernel on GPUs" in fuse(softmax).explain(x)
-    assert "on GPUs" not in fuse(softmax).explain(normal(2, 32801))
+    assert "1 kernel on GPUs of compute capability 9.0" in fuse(softmax).explain(normal(64, 65536))
+    assert "on GPUs" not in fuse(softmax).explain(normal(64, 32801))
     assert "on GPUs" not in fuse(softmax).explain(normal(2, 16384)), "too few rows"
 
 
@@ -343,15 +399,13 @@ def row_program_of(function: Function, *args: Any) -> RowProgram:
     return rows
 
 
-def sizes(width: int) -> set[tuple[int, int, int]]:
-    """Return V, PACKS and THREADS of rows of any length."""
-    found = set()
-    for length in (2**k for k in range(16)):
+def sizes(program: RowProgram, limits: Limits) -> set[tuple[int, ...]]:
+    """Return the arguments of a program's template for rows of any length."""
+    width, found = 16 // program.widest, set()
+    for length in (2**k for k in range(19)):
         for one in {1, width} if length % width == 0 else {1}:
-            launch = _geometry(length, one)
-            if launch is not None:
-                found.add((one, launch[0], launch[2]))
-    return found
+            found.add(row_sizes(length, one, program.kept, limits))
+    return {one.template for one in found if one is not None}
 
 
 COMPILED: dict[str, tuple[Function, tuple[Any, ...]]] = {
@@ -367,9 +421,10 @@ COMPILED: dict[str, tuple[Function, tuple[Any, ...]]] = {
 def test_compiles(name: str, arch: str) -> None:
     function, args = COMPILED[name]
     program = row_program_of(function, *args)
-    wanted = tuple(
-        f"{program.name}<{', '.join(map(str, one))}>" for one in sorted(sizes(16 // program.widest))
-    )
+    limits = NO_CLUSTERS if arch == "sm_80" else WITH_CLUSTERS
+    arguments = sorted(sizes(program, limits))
+    assert any(one[-1] > 0 for one in arguments) == (arch != "sm_80"), "several blocks for a row"
+    wanted = tuple(f"{program.name}<{', '.join(map(str, one))}>" for one in arguments)
     assert len(wanted) > 3
     source = CudaSource(f"{program.name}.cu", program.code, name_expressions=wanted)
     image = compiled(source, Target(arch))

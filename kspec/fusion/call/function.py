@@ -17,7 +17,6 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -26,7 +25,7 @@ from kspec.cpp.names import name_problem
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
 from kspec.fusion import types
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
-from kspec.fusion.call.rows import fits, row_spec
+from kspec.fusion.call.rows import row_spec, where_it_fits
 from kspec.fusion.call.running import Run, Runnable
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, DefaultArgument, ShapedArray, trace
@@ -54,6 +53,7 @@ def fuse(
     *,
     device: str | None = None,
     options: tuple[str, ...] = (),
+    round_each: bool = False,
 ) -> Callable[[Callable[..., Any]], Fused]: ...
 @overload
 def fuse(
@@ -61,6 +61,7 @@ def fuse(
     kernel_name: str | None = None,
     device: str | None = None,
     options: tuple[str, ...] = (),
+    round_each: bool = False,
 ) -> Callable[[Callable[..., Any]], Fused]: ...
 def fuse(
     function: Any = None,
@@ -69,6 +70,7 @@ def fuse(
     kernel_name: str | None = None,
     device: str | None = None,
     options: tuple[str, ...] = (),
+    round_each: bool = False,
 ) -> Any:
     """Make array code run as few kernels.
 
@@ -86,6 +88,9 @@ def fuse(
         ``"host"``: fuse calls with NumPy arrays, for the host device.
     options : tuple of str, optional
         Compiler options of the kernels, such as ``"--use_fast_math"``.
+    round_each : bool, optional
+        Whether functions of float16 and bfloat16 elements are rounded one by one, for NumPy's
+        bits; default: they are computed in float32, and what is stored is rounded.
 
     Returns
     -------
@@ -108,8 +113,8 @@ def fuse(
     if not isinstance(options, tuple):
         raise ArgumentTypeError(f"options must be a tuple, not {type(options).__name__}")
     if function is None:
-        return lambda one: Fused(one, kernel_name, device, options)
-    return Fused(function, kernel_name, device, options)
+        return lambda one: Fused(one, kernel_name, device, options, round_each)
+    return Fused(function, kernel_name, device, options, round_each)
 
 
 class Fused(PickledByName):
@@ -125,6 +130,8 @@ class Fused(PickledByName):
         ``"host"``: calls with NumPy arrays are fused, too.
     options : tuple of str, optional
         Compiler options of its kernels.
+    round_each : bool, optional
+        Whether functions of float16 and bfloat16 are rounded one by one.
 
     Attributes
     ----------
@@ -140,6 +147,7 @@ class Fused(PickledByName):
         kernel_name: str | None = None,
         device: str | None = None,
         options: tuple[str, ...] = (),
+        round_each: bool = False,
     ) -> None:
         if not callable(function):
             raise TypeError(f"fuse takes a function, not a {type(function).__name__}")
@@ -149,6 +157,7 @@ class Fused(PickledByName):
         self.name = kernel_name or ("fused" if name_problem(name) else name)
         self._on_host = device == "host"
         self._options = options
+        self._round_each = round_each
         self._signature = inspect.signature(function)
         kinds = [one.kind for one in self._signature.parameters.values()]
         plain = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
@@ -164,7 +173,13 @@ class Fused(PickledByName):
 
     def made_of(self) -> tuple[Any, ...]:
         """Return the arguments that make another one."""
-        return self.func, self.name, "host" if self._on_host else None, self._options
+        return (
+            self.func,
+            self.name,
+            "host" if self._on_host else None,
+            self._options,
+            self._round_each,
+        )
 
     def cache_info(self) -> CacheInfo:
         """Return the contents of the call caches of all its kernels, of every traced program."""
@@ -219,8 +234,8 @@ class Fused(PickledByName):
         """
         given = self._all_arguments(args, keywords)
         program = self._runnable(given).program
-        rows = program.rows if program.rows is not None and fits(program.rows) else None
-        return explain(replace(program, rows=rows), self._argument_names(len(given)))
+        where = where_it_fits(program.rows) if program.rows is not None else ""
+        return explain(program, self._argument_names(len(given)), where)
 
     def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
         """Return the kernels of a call as specs, as spec files have them.
@@ -387,6 +402,7 @@ class Fused(PickledByName):
                     same,
                     self._options,
                     overlaps,
+                    self._round_each,
                 )
                 found = Runnable(program)
                 self._programs[exact if program.shaped else shapeless] = found

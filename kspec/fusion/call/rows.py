@@ -1,8 +1,6 @@
-"""Calling a program of rows: how many threads, how many elements each, and when not to.
+"""Calling a program of rows, and when not to.
 
-Measured on H200s (softmax and layer norm of float32): 8 elements a thread for rows of up to 1024,
-16 up to 4096, 32 beyond; blocks of 128 threads while rows fit into them.  Longer rows than 1024
-threads can keep in registers, and few of them, are left to one kernel for each step.
+Few rows, and longer ones than registers can keep, are left to one kernel for each step.
 """
 
 from __future__ import annotations
@@ -14,12 +12,22 @@ from typing import Any
 
 from kspec import config
 from kspec.fusion.call.outputs import written
+from kspec.fusion.call.row_sizes import (
+    ACCESS,
+    NO_CLUSTERS,
+    WITH_CLUSTERS,
+    Limits,
+    RowSizes,
+    row_sizes,
+)
 from kspec.fusion.graph import Node
 from kspec.fusion.partition import Output
 from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
 from kspec.model import dtypes
 from kspec.runtime.callcache.cache import CacheInfo
+from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.function import most_shared_memory
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.raw.kernel import RawKernel
@@ -27,10 +35,6 @@ from kspec.spec.building import build_spec
 from kspec.spec.models import RawSpec
 
 LookUp = Callable[[Node], Any]
-_ACCESS = 16  # bytes
-_THREADS = 1024
-_BLOCK = 128
-_MOST = 32  # elements of a thread
 # With fewer rows than fill a GPU and long ones, several blocks for a row are faster.
 _FEW_ROWS, _SHORT = 64, 8192
 _MOST_LAUNCHES = 256  # remembered
@@ -46,6 +50,10 @@ class _Launch:
         The program's kernel, for packs and blocks of these sizes.
     grid, block : tuple of int
         Blocks, and threads of each.
+    cluster : tuple of int or None
+        Blocks of a row, if they are several.
+    shared : int
+        Bytes of dynamic shared memory.
     sizes : tuple of int
         Parameters after the arrays and numbers.
     shapes : tuple of (tuple of int, str)
@@ -57,6 +65,8 @@ class _Launch:
     kernel: RawKernel
     grid: tuple[int]
     block: tuple[int]
+    cluster: tuple[int] | None
+    shared: int
     sizes: tuple[int, ...]
     shapes: tuple[tuple[tuple[int, ...], str], ...]
     device: Device
@@ -73,7 +83,7 @@ class RowCaller:
 
     def __init__(self, program: RowProgram) -> None:
         self._program = program
-        self._kernels: dict[tuple[int, int, int], RawKernel] = {}
+        self._kernels: dict[tuple[int, ...], RawKernel] = {}
         self._launches: dict[tuple[object, ...], _Launch | None] = {}
 
     def __call__(self, look_up: LookUp, targets: Sequence[Any]) -> list[Any] | None:
@@ -102,13 +112,16 @@ class RowCaller:
         if launch is None:
             return None
         kernel, grid, block = launch.kernel, launch.grid, launch.block
+        cluster, shared = launch.cluster, launch.shared
         rest = (*[look_up(one) for one in program.numbers], *launch.sizes)
         return written(
             library,
             launch.device,
             targets,
             launch.shapes,
-            lambda outputs: kernel(grid, block, (*arrays, *outputs, *rest)),
+            lambda outputs: kernel(
+                grid, block, (*arrays, *outputs, *rest), shared_mem=shared, cluster=cluster
+            ),
         )
 
     def cache_info(self) -> CacheInfo:
@@ -149,19 +162,35 @@ class RowCaller:
                 if not target.is_c_contiguous:
                     return None
                 starts.append((target.ptr, 0))
+        device = views[0].device
         width = self._width(length, starts)
-        geometry = _geometry(length, width)
-        if geometry is None:
+        sizes = row_sizes(length, width, program.kept, _limits(device))
+        if sizes is None:
             return None
-        packs, lanes, block = geometry
+        kernel = self._kernel(sizes)
+        blocks = self._blocks(kernel, sizes, count, device)
+        if not blocks:
+            return None
         return _Launch(
-            self._kernel(width, packs, block),
-            (-(-count // (block >> lanes)),),
-            (block,),
-            (*steps, count, length, lanes),
+            kernel,
+            (blocks,),
+            (sizes.threads,),
+            (sizes.blocks,) if sizes.blocks > 1 else None,
+            sizes.shared(program.kept),
+            (*steps, count, length),
             tuple(self._shape(out, kind, domain) for out, kind in program.writes),
-            views[0].device,
+            device,
         )
+
+    def _blocks(self, kernel: RawKernel, sizes: RowSizes, rows: int, device: Device) -> int:
+        """Return the number of blocks for so many rows; 0 if the device has no such clusters."""
+        if not sizes.blocks:
+            return -(-rows // (sizes.threads >> sizes.lanes))
+        kernel.max_dynamic_shared_size_bytes = sizes.shared(self._program.kept)
+        resident = kernel.loaded(device).resident_blocks(
+            sizes.threads, sizes.shared(self._program.kept), sizes.blocks
+        )
+        return min(rows * sizes.blocks, resident)
 
     def _shape(
         self, out: Output, kind: str, domain: tuple[int, ...]
@@ -177,18 +206,18 @@ class RowCaller:
 
         New arrays never are: no library aligns its memory to less.
         """
-        width = _ACCESS // self._program.widest
+        width = ACCESS // self._program.widest
         fits = length % width == 0 and not any(
-            address % _ACCESS or step % _ACCESS for address, step in starts
+            address % ACCESS or step % ACCESS for address, step in starts
         )
         return width if fits else 1
 
-    def _kernel(self, *sizes: int) -> RawKernel:
-        kernel = self._kernels.get(sizes)  # type: ignore[arg-type]
+    def _kernel(self, sizes: RowSizes) -> RawKernel:
+        kernel = self._kernels.get(sizes.template)
         if kernel is None:
-            name = f"{self._program.name}<{', '.join(map(str, sizes))}>"
+            name = _expression(self._program, sizes)
             kernel = RawKernel(self._program.code, name, options=self._program.options)
-            self._kernels[sizes] = kernel  # type: ignore[index]
+            self._kernels[sizes.template] = kernel
         return kernel
 
 
@@ -198,10 +227,9 @@ def row_spec(program: RowProgram) -> RawSpec | None:
     None if rows are too long for it. Called like a function, with the arrays that it reads and
     writes, and the numbers.
     """
-    length, width, geometry = _of_packed_rows(program)
-    if geometry is None:
+    length, sizes = _of_packed_rows(program)
+    if sizes is None:
         return None
-    packs, lanes, block = geometry
     names = [param.split()[-1] for param in program.params]
     whole = next(
         name
@@ -213,17 +241,17 @@ def row_spec(program: RowProgram) -> RawSpec | None:
         for name in names
         if name.endswith("_step")
     }
-    defaults |= {"rows": f"{whole}.size // {length}", "length": length, "lanes": lanes}
+    defaults |= {"rows": f"{whole}.size // {length}", "length": length}
     return build_spec(
         RawSpec,
         name=program.name,
         doc=f"Rows of {length} elements, kept in registers.",
         code=program.code,
         options=program.options,
-        name_expressions=(f"{program.name}<{width}, {packs}, {block}>",),
+        name_expressions=(_expression(program, sizes),),
         params=program.params,
-        grid=f"ceil_div(rows, {block >> lanes})",
-        block=str(block),
+        grid=f"ceil_div(rows, {sizes.threads >> sizes.lanes})",
+        block=str(sizes.threads),
         defaults=defaults,
     )
 
@@ -238,25 +266,47 @@ def _key(view: ArrayView | None) -> object:
     """Return the properties that a launch depends on."""
     if view is None:
         return None
-    return view.ptr % _ACCESS, view.shape, view.strides, view.dtype, view.device
+    return view.ptr % ACCESS, view.shape, view.strides, view.dtype, view.device
 
 
-def fits(program: RowProgram) -> bool:
-    """Return whether a GPU runs a program in place of several kernels, for what it was traced with.
+def where_it_fits(program: RowProgram) -> str:
+    """Return the GPUs that run a program in place of several kernels, as it was traced.
 
-    It does if the arrays are packed, too.
+    If the arrays are packed, too. Empty if none do.
     """
-    length, _, geometry = _of_packed_rows(program)
     rows = math.prod(program.domain.sizes[: -program.axes])
-    return geometry is not None and _is_worth_it(rows, length, on_host=False)
+    for limits, where in (
+        (NO_CLUSTERS, "GPUs"),
+        (WITH_CLUSTERS, "GPUs of compute capability 9.0 or later"),
+    ):
+        length, sizes = _of_packed_rows(program, limits)
+        if sizes is not None and _is_worth_it(rows, length, on_host=False):
+            return where
+    return ""
 
 
-def _of_packed_rows(program: RowProgram) -> tuple[int, int, tuple[int, int, int] | None]:
-    """Return length, width and geometry of rows that are packed and as long as when traced."""
+def _of_packed_rows(
+    program: RowProgram, limits: Limits = NO_CLUSTERS
+) -> tuple[int, RowSizes | None]:
+    """Return length and sizes of rows that are packed and as long as when traced."""
     length = math.prod(program.domain.sizes[-program.axes :])
-    width = _ACCESS // program.widest
+    width = ACCESS // program.widest
     width = width if length % width == 0 else 1
-    return length, width, _geometry(length, width)
+    return length, row_sizes(length, width, program.kept, limits)
+
+
+def _expression(program: RowProgram, sizes: RowSizes) -> str:
+    """Return the name expression of a kernel."""
+    return f"{program.name}<{', '.join(map(str, sizes.template))}>"
+
+
+def _limits(device: Device) -> Limits:
+    """Return the limits of a device."""
+    if device.is_host:
+        return NO_CLUSTERS
+    if driver.compute_capability(device.ordinal) < (9, 0):
+        return NO_CLUSTERS
+    return Limits(most_shared_memory(device.ordinal), WITH_CLUSTERS.blocks)
 
 
 def _view(array: Any) -> ArrayView:
@@ -307,14 +357,3 @@ def _one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
         else:
             return None
     return step or 0
-
-
-def _geometry(length: int, width: int) -> tuple[int, int, int] | None:
-    """Return packs of a thread, the logarithm of threads of a row, and threads of a block."""
-    each = 8 if length <= 1024 else 16 if length <= 4096 else _MOST
-    packs = max(1, each // width)
-    needed = -(-length // (packs * width))
-    lanes = (needed - 1).bit_length()
-    if 1 << lanes > _THREADS:
-        return None
-    return packs, lanes, max(_BLOCK, 1 << lanes)

@@ -174,9 +174,7 @@ def _without_nan(tracer: Tracer, value: Node, number: float, of: Node | None = N
 def _wide(dtype: str) -> str:
     """Return the dtype that means are computed in: float32 for 16-bit floats."""
     row = dtypes.lookup(dtype)
-    if row.kind in "biu":
-        return "float64"
-    return "float32" if row.itemsize < 4 else dtype
+    return "float64" if row.kind in "biu" else types.computed_in(dtype)
 
 
 def _narrow(call: _Reduction, dtype: str) -> str:

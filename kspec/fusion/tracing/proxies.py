@@ -272,7 +272,8 @@ class Proxy:
         name = types.dtype_name(dtype)
         if not copy and name == self.value.dtype:
             return self
-        made = self.tracer.wrap(self.tracer.graph.cast(self.value, name))
+        change = self.tracer.graph.rounded if types.is_narrow(name) else self.tracer.graph.cast
+        made = self.tracer.wrap(change(self.value, name))
         record_recipe(made, lambda number: np.asarray(number).astype(name)[()], (self,))
         return made
 

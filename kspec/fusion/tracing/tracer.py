@@ -241,9 +241,9 @@ class Tracer:
     def convert(self, value: Node, dtype: str) -> Node:
         """Return a value in another type; a number that the function says becomes one of it."""
         if isinstance(value, Constant) and value.dtype != dtype:
-            with np.errstate(all="ignore"):
-                number = np.asarray(value.value).astype(np.dtype(dtype))
-            return self.graph.constant(number.item(), dtype)
+            if types.is_narrow(dtype):  # rounded where it is used: perhaps in float32
+                return self.graph.constant(float(value.value.real), dtype)
+            return self.graph.constant(types.rounded(value.value, dtype), dtype)
         return self.graph.cast(value, dtype)
 
     def _power(self, values: list[Node], dtype: str, returned: str) -> Node:

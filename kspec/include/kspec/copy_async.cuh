@@ -101,6 +101,31 @@ struct Arrival {
           : "=r"(done) : "r"(shared_address(&barrier)), "r"(odd) : "memory");
 #endif
   }
+
+  // A word for a block of the cluster: to the same place in its shared memory as here, where the
+  // arrival at the same place counts its bytes.
+  __device__ inline void send(void* place, unsigned long long word, unsigned int block) {
+#ifdef KSPEC_COPIES_IN_BULK
+    unsigned int there, counter;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(there) : "r"(shared_address(place)), "r"(block));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(counter) : "r"(shared_address(&barrier)), "r"(block));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
+                 ::"r"(there), "l"(word), "r"(counter) : "memory");
+#endif
+  }
+  // The same as `wait`, for what other blocks have sent.
+  __device__ inline void wait_in_cluster(int odd) {
+#ifdef KSPEC_COPIES_IN_BULK
+    unsigned int done = 0;
+    while (!done)
+      asm volatile(
+          "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
+          " selp.u32 %0, 1, 0, p; }"
+          : "=r"(done) : "r"(shared_address(&barrier)), "r"(odd) : "memory");
+#endif
+  }
 };
 __device__ inline void store_bulk(void* to, const void* from, int bytes) {
 #ifdef KSPEC_COPIES_IN_BULK

@@ -75,7 +75,9 @@ def parameter_sizes(ordinal: int, function: Any) -> tuple[int, ...] | None:
             sizes.append(int(size))
 
 
-def resident_blocks(ordinal: int, function: Any, threads: int, shared_mem: int) -> int:
+def resident_blocks(
+    ordinal: int, function: Any, threads: int, shared_mem: int, cluster: int = 1
+) -> int:
     """Return the number of blocks of a kernel that fit on a device at the same time.
 
     Parameters
@@ -86,10 +88,33 @@ def resident_blocks(ordinal: int, function: Any, threads: int, shared_mem: int) 
         The kernel.
     threads, shared_mem : int
         Threads of a block, and its dynamic shared memory in bytes.
+    cluster : int, optional
+        Blocks of a cluster, all of which have to be near each other.
     """
     bindings = driver.bindings()
     with driver.on_device(ordinal):
+        if cluster > 1:
+            config = _clusters(threads, shared_mem, cluster)
+            error, clusters = bindings.cuOccupancyMaxActiveClusters(function, config)
+            if error == bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE:
+                return 0
+            return int(driver.check((error, clusters))) * cluster
         each = driver.check(
             bindings.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared_mem)
         )
     return int(each) * driver.multiprocessors(ordinal)
+
+
+def _clusters(threads: int, shared_mem: int, cluster: int) -> Any:
+    """Return the configuration of a launch in clusters."""
+    bindings = driver.bindings()
+    attribute = bindings.CUlaunchAttribute()
+    attribute.id = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    dimension = attribute.value.clusterDim
+    dimension.x, dimension.y, dimension.z = cluster, 1, 1
+    config = bindings.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = cluster, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+    config.sharedMemBytes = shared_mem
+    config.attrs, config.numAttrs = [attribute], 1
+    return config

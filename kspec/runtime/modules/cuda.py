@@ -57,7 +57,7 @@ class CudaKernel:
         self._function = function
         self.modes: tuple[str, ...] = ()
         self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
-        self._resident: dict[tuple[int, int], int] = {}
+        self._resident: dict[tuple[int, int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
         self._telling = make_lock()
 
@@ -133,12 +133,18 @@ class CudaKernel:
         """Return functions that launch it as a graph, given the plain launch, which keeps it."""
         return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
 
-    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
-        """Return the number of blocks of so many threads that the device holds at the same time."""
-        key = threads, shared_mem
+    def resident_blocks(self, threads: int, shared_mem: int = 0, cluster: int = 1) -> int:
+        """Return the number of blocks of so many threads that the device holds at the same time.
+
+        In clusters of so many blocks, if they are several.
+        """
+        key = threads, shared_mem, cluster
         if key not in self._resident:
+            self.allow_shared_memory(shared_mem)
+            if cluster > 1:
+                self._allow_cluster(cluster)
             self._resident[key] = driver_function.resident_blocks(
-                self.ordinal, self._function, threads, shared_mem
+                self.ordinal, self._function, *key
             )
         return self._resident[key]
 
@@ -162,9 +168,13 @@ class CudaKernel:
                     f"{driver.device_name(self.ordinal)} has {major}.{minor}"
                 )
             return replace(launch, pdl=False)  # an optimisation that older devices do not know
-        if launch.cluster is not None and math.prod(launch.cluster) > _PORTABLE_CLUSTER:
-            driver_function.allow_large_clusters(self.ordinal, self._function)
+        if launch.cluster is not None:
+            self._allow_cluster(math.prod(launch.cluster))
         return launch
+
+    def _allow_cluster(self, blocks: int) -> None:
+        if blocks > _PORTABLE_CLUSTER:
+            driver_function.allow_large_clusters(self.ordinal, self._function)
 
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""

@@ -103,7 +103,7 @@ class HostKernel:
         """Never needed, as `becomes_graph` says."""
         raise AssertionError(launch)
 
-    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
+    def resident_blocks(self, threads: int, shared_mem: int = 0, cluster: int = 1) -> int:
         """Return 1: blocks run one after the other on each core."""
         return 1
 

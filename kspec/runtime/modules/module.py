@@ -76,8 +76,11 @@ class LoadedKernel(Protocol):
             If it cannot be a graph.
         """
 
-    def resident_blocks(self, threads: int, shared_mem: int = 0) -> int:
-        """Return the number of blocks of so many threads that the device holds at the same time."""
+    def resident_blocks(self, threads: int, shared_mem: int = 0, cluster: int = 1) -> int:
+        """Return the number of blocks of so many threads that the device holds at the same time.
+
+        In clusters of so many blocks, if they are several.
+        """
 
 
 class LoadedModule(Protocol):

@@ -172,7 +172,10 @@ class RawCaller(GridKernel, KernelAttributes):
     @property
     def kernel(self) -> LoadedKernel:
         """The kernel as it is loaded on the current device; on a GPU, ``.ptr`` is its handle."""
-        device = default_device()
+        return self.loaded(default_device())
+
+    def loaded(self, device: Device) -> LoadedKernel:
+        """Return the kernel as it is loaded on a device."""
         return self._loader.kernel(RawSymbol(self._expression({}, device)), device)
 
     def __call__(
