@@ -268,13 +268,15 @@ class TorchOps:
 
 
 def as_tensor(torch: Any, array: Any) -> Any:
-    """Return a tensor on the memory of an array of NumPy, CuPy or kspec.
+    """Return a tensor on the memory of an array of NumPy, CuPy or kspec, or a tensor itself.
 
     Raises
     ------
     ValueError
         For negative strides: torch has none, and ends the process when it is given some.
     """
+    if isinstance(array, torch.Tensor):
+        return array
     if _runs_backwards(array):
         raise ValueError("torch has no negative strides")
     return torch.from_dlpack(array)

@@ -30,6 +30,7 @@ _SECTIONS = {
     "stencil beside peers": "Stencils beside cupyx.scipy.ndimage, torch and NumPy",
     "shipped": "Shipped kernels",
     "fuse": "Fused functions, beside torch.compile and CuPy's fuse",
+    "fuse rows": "Fused functions of rows, beside a copy and torch.compile",
     "fuse beside CuPy": "Fused functions in units of CuPy's",
     "jit beside CUDA C++": "Kernels from Python functions, in units of the same ones in CUDA C++",
     "coldstart": "Cold start: process start to the first elementwise and reduction result",
@@ -46,6 +47,7 @@ _THROUGHPUT_SECTIONS = (
     "core",
     "shipped",
     "fuse",
+    "fuse rows",
 )
 _MISSING = "–"
 
