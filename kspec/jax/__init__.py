@@ -17,15 +17,17 @@ and `call_frame` is XLA's C interface.
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.jax.operators import JaxFunction
+from kspec.jax.target import NAME, RECORDED
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.identity import kernel_of
 
-__all__ = ["JaxFunction", "function", "functions"]
+__all__ = ["JaxFunction", "export_checks", "function", "functions"]
 
 
 def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
@@ -46,6 +48,16 @@ def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
         have `returns` take and return JAX's arrays in plain calls, outside of `jax.jit`.
     """
     return JaxFunction(kernel_of(kernel), callback)
+
+
+def export_checks() -> list[Any]:
+    """Return what `jax.export.export` takes as ``disabled_checks`` for programs with kernels.
+
+    JAX asks that whoever exports a custom call vouches for it. Programs name kernels, and the
+    process that runs them makes these known by `function` first.
+    """
+    check = importlib.import_module("jax.export").DisabledSafetyCheck
+    return [check.custom_call(name) for name in (NAME, RECORDED)]
 
 
 def functions(module: ModuleType, *, callback: bool = False) -> SimpleNamespace:

@@ -23,6 +23,7 @@ INVALID_ARGUMENT = 3
 INTERNAL = 13
 
 _METADATA = 1  # XLA_FFI_Extension_Metadata
+RECORDABLE = 1  # XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE
 
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
@@ -127,11 +128,16 @@ class Buffer(NamedTuple):  # made for every array of every call, which dataclass
     shape: tuple[int, ...]
 
 
-def answer_metadata(frame: CallFrame) -> bool:
+def answer_metadata(frame: CallFrame, traits: int) -> bool:
     """Return whether XLA only asks for a handler's version and traits, having answered.
 
-    No trait is claimed: XLA does not record the handler into graphs of its own, which would be
-    replayed without it.
+    Parameters
+    ----------
+    frame : CallFrame
+        The call.
+    traits : int
+        0, or `RECORDABLE`: XLA may record the handler's work into graphs of its own, and replay
+        it without the handler.
 
     Raises
     ------
@@ -154,7 +160,7 @@ def answer_metadata(frame: CallFrame) -> bool:
     # What older versions than ours lack is nothing that is used here.
     metadata.contents.version.major = MAJOR
     metadata.contents.version.minor = min(MINOR, minor)
-    metadata.contents.traits = 0
+    metadata.contents.traits = traits
     return True
 
 

@@ -19,12 +19,13 @@ import numpy as np
 from kspec.jax.abstract import Evaluation
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes
-from kspec.jax.target import NAME
+from kspec.jax.target import NAME, RECORDED
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import indices_of
 from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
 from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.memory.array_view import numpy_dtype
 
@@ -84,7 +85,9 @@ class TracedCall:
             found = jax.pure_callback(run, results, *aligned, vmap_method=self._batching)
         else:
             results = [_struct(shape, dtype) for shape, dtype in self._outputs]
-            call = jax.ffi.ffi_call(NAME, results, vmap_method=self._batching)
+            # Others take scratch memory, which a graph that is replayed would not keep.
+            name = RECORDED if isinstance(self.kernel, ElementwiseCallable) else NAME
+            call = jax.ffi.ffi_call(name, results, vmap_method=self._batching)
             found = call(*aligned, call=self._request.text)
         axes = varying_axes(map(jax.typeof, arrays))
         return tuple(varying(one, axes) for one in found)

@@ -26,8 +26,12 @@ from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.memory.array_view import c_strides, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray, clear
+from kspec.runtime.modules.provider import compiled_while_captured
 
 NAME = "kspec"
+# Kernels that need no memory but their arguments': XLA replays them from its graphs, and this
+# function is called to record them.
+RECORDED = "kspec_recorded"
 
 # XLA's numbers of dtypes, `xla/xla_data.proto`.
 _DTYPES = {
@@ -100,12 +104,13 @@ class ForeignTarget:
     def register(self) -> None:
         """Give the functions to XLA."""
         for platform, run in (("cpu", self._run_on_host), ("CUDA", self._run_on_cuda)):
-            handler = call_frame.Handler(functools.partial(self._guarded, run))
-            # A program may run while the interpreter shuts down and frees what it knows.
-            _keep_for_ever(handler)
-            address = ctypes.cast(handler, ctypes.c_void_p)
-            capsule = _new_capsule(address, None, None)
-            jax.ffi.register_ffi_target(NAME, capsule, platform=platform, api_version=1)
+            for name, traits in ((NAME, 0), (RECORDED, call_frame.RECORDABLE)):
+                handler = call_frame.Handler(functools.partial(self._guarded, run, traits))
+                # A program may run while the interpreter shuts down and frees what it knows.
+                _keep_for_ever(handler)
+                address = ctypes.cast(handler, ctypes.c_void_p)
+                capsule = _new_capsule(address, None, None)
+                jax.ffi.register_ffi_target(name, capsule, platform=platform, api_version=1)
 
     def _run_on_host(self, frame: CallFrame) -> int | None:
         inputs = [_array(one, HOST) for one in call_frame.buffers(frame.arguments)]
@@ -136,13 +141,16 @@ class ForeignTarget:
         for param, output in zip(kernel.declaration.outputs, outputs, strict=True):
             if param.raw:  # which elements are written is the kernel's business
                 clear(output, stream)
-        request.called(kernel)(*request.inputs(arrays), *outputs, stream=stream, **options)
+        with compiled_while_captured():  # XLA records what it has never run
+            request.called(kernel)(*request.inputs(arrays), *outputs, stream=stream, **options)
 
-    def _guarded(self, run: Callable[[CallFrame], int | None], address: int) -> int | None:
+    def _guarded(
+        self, run: Callable[[CallFrame], int | None], traits: int, address: int
+    ) -> int | None:
         """Run a handler; exceptions become errors of XLA's, for C code cannot pass them on."""
         frame = CallFrame.from_address(address)
         try:
-            if call_frame.answer_metadata(frame):
+            if call_frame.answer_metadata(frame, traits):
                 return None
             return self.calls.run(run, frame)
         except BaseException as error:

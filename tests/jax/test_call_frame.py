@@ -81,6 +81,7 @@ def test_fields_are_where_the_header_has_them(tmp_path: Path) -> None:
     expected["XLA_FFI_Extension_Metadata"] = call_frame._METADATA
     expected["XLA_FFI_Error_Code_INVALID_ARGUMENT"] = call_frame.INVALID_ARGUMENT
     expected["XLA_FFI_Error_Code_INTERNAL"] = call_frame.INTERNAL
+    expected["XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE"] = call_frame.RECORDABLE
     expected["XLA_FFI_API_MAJOR"] = call_frame.MAJOR
     for code, dtype in target._DTYPES.items():
         name = DTYPES.get(dtype) or dtype.replace("float", "F").replace("uint", "U")

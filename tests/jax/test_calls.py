@@ -466,7 +466,7 @@ import kspec.jax
 from kspec_kernels import norms
 l2norm = kspec.jax.function(norms.l2norm)
 program = jax.jit(lambda x: l2norm(x, axis=1))
-allowed = [export.DisabledSafetyCheck.custom_call("kspec")]
+allowed = kspec.jax.export_checks()
 exported = export.export(program, disabled_checks=allowed)
 made = exported(jax.ShapeDtypeStruct((2, 2), jnp.float32))
 pathlib.Path({path!r}).write_bytes(made.serialize())
@@ -503,7 +503,7 @@ def test_exported_programs(tmp_path: Any) -> None:
 def test_symbolic_shapes() -> None:
     export = importlib.import_module("jax.export")
     l2norm = kspec.jax.function(norms.l2norm)
-    allowed = [export.DisabledSafetyCheck.custom_call("kspec")]
+    allowed = kspec.jax.export_checks()
     program = jax.jit(lambda x: l2norm(x, axis=-1, keepdims=True) * x)
     made = export.export(program, disabled_checks=allowed)(
         jax.ShapeDtypeStruct(export.symbolic_shape("rows, 2"), jnp.float32)

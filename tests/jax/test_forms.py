@@ -462,7 +462,7 @@ def test_kernels_without_other_forms() -> None:
 
 @wide
 def test_exported_programs(place: str) -> None:
-    skipped = [jax.export.DisabledSafetyCheck.custom_call("kspec")]
+    skipped = kspec.jax.export_checks()
     count = jax.export.symbolic_shape("n")[0]
     struct = jax.ShapeDtypeStruct((count, 3), "float64")
     program = jax.export.export(jax.jit(lambda x: total.scan(x, axis=0)), disabled_checks=skipped)

@@ -8,7 +8,9 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,20 @@ _Key = tuple[Wanted, Device, tuple[str, ...]]
 # some five.
 _SHARED: RecentMap[tuple[bytes, Device], LoadedModule] = RecentMap(64)
 _SHARED_MODES = ((), ("bounds",))
+_compiles_while_captured = ContextVar("kspec_compiles_while_captured", default=False)
+
+
+@contextmanager
+def compiled_while_captured() -> Iterator[None]:
+    """Let kernels be compiled for calls of this thread whose stream is being captured.
+
+    For callers that cannot call a kernel once before.
+    """
+    token = _compiles_while_captured.set(True)
+    try:
+        yield
+    finally:
+        _compiles_while_captured.reset(token)
 
 
 class Provider:
@@ -257,7 +273,9 @@ class KernelLoader:
         key = (wanted, device, ())
         if self._kernels.get(key) is not None or self._images.get(key) is not None:
             return
-        if device.is_host or not driver_streams.is_capturing(device.ordinal, stream):
+        if device.is_host or _compiles_while_captured.get():
+            return
+        if not driver_streams.is_capturing(device.ordinal, stream):
             return
         for provider in self._providers:
             if provider.compiles(wanted, device):
