@@ -5,7 +5,7 @@ Measured on an H200 and an H100, with softmax and norms of float32 and float16.
 >>> row_sizes(1000, 4, 4, NO_CLUSTERS)
 RowSizes(width=4, packs=2, lanes=7, blocks=0)
 >>> row_sizes(262144, 4, 4, WITH_CLUSTERS)
-RowSizes(width=4, packs=16, lanes=8, blocks=16)
+RowSizes(width=4, packs=16, lanes=9, blocks=8)
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 ACCESS = 16  # bytes
 _BLOCK = 128
-_MOST_LANES = 10
-# Long rows: the logarithm of the threads of a block, and what a thread keeps at the most.
-_LANES_OF_LONG = 8
-_MOST_BYTES, _MOST_ELEMENTS = 256, 64
+_MOST_LANES = 10  # logarithm of threads that share a row, which are one block
+_LANES_OF_LONG = 9  # where blocks share a row
+_MOST_BYTES, _MOST_ELEMENTS = 256, 64  # that a thread keeps of a long row
 _RESERVED = 8192  # bytes of shared memory for what is the same for all rows
 
 
@@ -93,24 +92,39 @@ def row_sizes(length: int, width: int, kept: int, limits: Limits) -> RowSizes | 
     """
     packs = min(max(1, _elements(length, width) // width), -(-length // width))
     lanes = _logarithm(-(-length // (packs * width)))
-    if lanes <= _MOST_LANES:
+    narrow = _is_narrow(width)
+    if lanes <= _MOST_LANES - narrow:
         return RowSizes(width, packs, lanes, 0)
+    several = _of_several_blocks(length, width, kept, limits, _LANES_OF_LONG - narrow)
+    if several is None and lanes <= _MOST_LANES:
+        return RowSizes(width, packs, lanes, 0)
+    return several
+
+
+def _of_several_blocks(
+    length: int, width: int, kept: int, limits: Limits, lanes: int
+) -> RowSizes | None:
     if width == 1:  # nothing is copied in such pieces
         return None
     most = min(_MOST_ELEMENTS, _MOST_BYTES // ACCESS * width)
-    blocks = 1 << _logarithm(-(-length // (most << _LANES_OF_LONG)))
+    blocks = 1 << _logarithm(-(-length // (most << lanes)))
     while blocks <= limits.blocks:
-        packs = -(-length // (width * blocks << _LANES_OF_LONG))
-        sizes = RowSizes(width, packs, _LANES_OF_LONG, blocks)
+        packs = -(-length // (width * blocks << lanes))
+        sizes = RowSizes(width, packs, lanes, blocks)
         if sizes.shared(kept) + _RESERVED <= limits.shared:
             return sizes
         blocks *= 2
     return None
 
 
+def _is_narrow(width: int) -> bool:
+    """Return whether all elements have 16 bits or less, which are kept as float32."""
+    return width >= ACCESS // 2
+
+
 def _elements(length: int, width: int) -> int:
     """Return the number of elements of a thread, for rows that a block takes once."""
-    if width >= ACCESS // 2:  # of 16 bits or less
+    if _is_narrow(width):
         return 16 if length <= 512 else 32
     return 8 if length <= 1024 else 16 if length <= 4096 else 32
 

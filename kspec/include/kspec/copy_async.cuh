@@ -102,17 +102,26 @@ struct Arrival {
 #endif
   }
 
-  // A word for a block of the cluster: to the same place in its shared memory as here, where the
-  // arrival at the same place counts its bytes.
-  __device__ inline void send(void* place, unsigned long long word, unsigned int block) {
+  // A word of 4 or 8 bytes for a block of the cluster: to the same place in its shared memory as
+  // here, where the arrival at the same place counts its bytes.
+  template <class T> __device__ inline void send(T* place, const T& word, unsigned int block) {
 #ifdef KSPEC_COPIES_IN_BULK
     unsigned int there, counter;
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
         : "=r"(there) : "r"(shared_address(place)), "r"(block));
     asm("mapa.shared::cluster.u32 %0, %1, %2;"
         : "=r"(counter) : "r"(shared_address(&barrier)), "r"(block));
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
-                 ::"r"(there), "l"(word), "r"(counter) : "memory");
+    if constexpr (sizeof(T) == 8) {
+      unsigned long long bits;
+      memcpy(&bits, &word, 8);
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
+                   ::"r"(there), "l"(bits), "r"(counter) : "memory");
+    } else {
+      unsigned int bits;
+      memcpy(&bits, &word, 4);
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                   ::"r"(there), "r"(bits), "r"(counter) : "memory");
+    }
 #endif
   }
   // The same as `wait`, for what other blocks have sent.

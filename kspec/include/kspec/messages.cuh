@@ -43,21 +43,23 @@ template <int WARPS, int BLOCKS, int PLACES> struct Messages {
   template <class T, class Join>
   __device__ inline T join(int place, int odd, const T& mine, const Join& two) {
     static_assert(sizeof(T) <= sizeof(of_warp[0][0]), "a message is a word");
+    typedef typename Word<(sizeof(T) > 4 ? 8 : 4)>::type Bits;
+    Bits* words = reinterpret_cast<Bits*>(of_warp[place]);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    unsigned long long word = 0;
+    Bits word{};
     memcpy(&word, &mine, sizeof(T));
     if constexpr (BLOCKS == 1) {
-      if (lane == 0) of_warp[place][warp] = word;
+      if (lane == 0) words[warp] = word;
       __syncthreads();
     } else {
       if (threadIdx.x == 0) arrival[place].expect(sizeof(word) * COUNT);
-      const int own = blockIdx.x % BLOCKS * WARPS + warp;
-      if (lane < BLOCKS) arrival[place].send(&of_warp[place][own], word, lane);
+      if (lane < BLOCKS)
+        arrival[place].send(&words[blockIdx.x % BLOCKS * WARPS + warp], word, lane);
       arrival[place].wait_in_cluster(odd);
     }
     T found[EACH];
 #pragma unroll
-    for (int k = 0; k < EACH; ++k) memcpy(&found[k], &of_warp[place][(lane + 32 * k) % COUNT], sizeof(T));
+    for (int k = 0; k < EACH; ++k) memcpy(&found[k], &words[(lane + 32 * k) % COUNT], sizeof(T));
 #pragma unroll
     for (int k = 1; k < EACH; ++k) found[0] = two(found[0], found[k]);
     return join_lanes<(COUNT < 32 ? COUNT : 32)>(found[0], two);
