@@ -51,10 +51,10 @@ def function(kernel: Any, *, callback: bool = False) -> JaxFunction:
 
 
 def export_checks() -> list[Any]:
-    """Return what `jax.export.export` takes as ``disabled_checks`` for programs with kernels.
+    """Return the ``disabled_checks`` of `jax.export.export` for programs with kernels.
 
-    JAX asks that whoever exports a custom call vouches for it. Programs name kernels, and the
-    process that runs them makes these known by `function` first.
+    JAX exports custom calls only if it is told that these will mean the same. Programs name their
+    kernels; a process that runs them makes the kernels known by `function` before.
     """
     check = importlib.import_module("jax.export").DisabledSafetyCheck
     return [check.custom_call(name) for name in (NAME, RECORDED)]
