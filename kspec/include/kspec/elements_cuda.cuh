@@ -272,21 +272,102 @@ struct TileAccessor {
   }
 };
 
+// The same elements of a block where their packs are not aligned: 16 that follow each other along
+// axis 1 a thread, lanes side by side along axis 0. What runs along axis 1 in memory is turned in
+// shared memory. All threads of a block come here, also those without elements.
+enum { SIDE = TILE * LANES_ACROSS * WARPS_ACROSS, WARPS = WARPS_ACROSS * WARPS_DOWN };
+
+template <int WIDEST> struct TurnedAccessor {  // bytes of the widest element that is turned
+  ptrdiff_t offset, across, down;  // in bytes: of the block's first element, to the next ones
+  int right, below;                // elements of the block that exist
+
+  static __device__ inline int x() { return threadIdx.x % SIDE; }
+  static __device__ inline int y() { return threadIdx.x / SIDE * TILE * TILE; }
+  __device__ inline int count() const { return x() < right ? below - y() : 0; }
+  __device__ inline ptrdiff_t at(int j) const { return offset + x() * across + (y() + j) * down; }
+
+  template <class T> __device__ inline void load(const T* data, Pack<T, TILE * TILE>& pack) const {
+    if constexpr (FitsWords<T>::value && (int)sizeof(T) <= WIDEST) {
+      if (down == sizeof(T) && across != sizeof(T)) {
+        turn(data, pack);
+        return;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < TILE * TILE; ++j)
+      if (j < count()) pack.put(j, *element(data, Bytes{at(j)}));
+  }
+  template <class T> __device__ inline void store(T* data, const T (&value)[TILE * TILE]) const {
+#pragma unroll
+    for (int j = 0; j < TILE * TILE; ++j)
+      if (j < count()) *element(data, Bytes{at(j)}) = value[j];
+  }
+
+ private:
+  static __device__ inline unsigned char* room() {
+    __shared__ __align__(16) unsigned char bytes[SIDE * (SIDE + 1) * WIDEST];
+    return bytes;
+  }
+  template <class T> __device__ inline void turn(const T* data, Pack<T, TILE * TILE>& pack) const {
+    enum { HALVES = SIDE / 32, LINES = SIDE / WARPS };
+    typedef typename Word<sizeof(T)>::type Bits;
+    Bits(*kept)[SIDE + 1] = reinterpret_cast<Bits(*)[SIDE + 1]>(room());
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    Bits loaded[LINES][HALVES];
+#pragma unroll
+    for (int c = 0; c < LINES; ++c) {
+#pragma unroll
+      for (int h = 0; h < HALVES; ++h) {
+        const int line = c * WARPS + warp, place = h * 32 + lane;
+        if (line < right && place < below)
+          loaded[c][h] = *reinterpret_cast<const Bits*>(
+              element(data, Bytes{offset + line * across + place * (ptrdiff_t)sizeof(T)}));
+      }
+    }
+    __syncthreads();  // an operand before this one has been read
+#pragma unroll
+    for (int c = 0; c < LINES; ++c) {
+#pragma unroll
+      for (int h = 0; h < HALVES; ++h) kept[c * WARPS + warp][h * 32 + lane] = loaded[c][h];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < TILE * TILE; ++j) {
+      T value;
+      memcpy(&value, &kept[x()][y() + j], sizeof(T));
+      pack.put(j, value);
+    }
+  }
+};
+
 template <int N, class Op, class... Args, int... K>
 __device__ inline void each(const Elements<Tiles, N>& elements, const Op& op, Numbers<K...>,
                             const Args&... args) {
   const unsigned int rest = elements.divisors[0].divide(blockIdx.x);
   const unsigned int outer = elements.divisors[1].divide(rest);
+  const Offsets<8, N> base(elements.outer, outer, Narrow());
+  const ptrdiff_t block0 = (ptrdiff_t)(blockIdx.x - rest * elements.tiles[0]) * SIDE;
+  const ptrdiff_t block1 = (ptrdiff_t)(rest - outer * elements.tiles[1]) * SIDE;
+  if (elements.turned) {
+    const ptrdiff_t right = elements.extents[0] - block0, below = elements.extents[1] - block1;
+    enum { widest = PackSize<Args...>::widest };
+    typedef TurnedAccessor<(widest < 8 ? widest : 8)> Turned;
+    const auto accessor = [&](int k) {
+      const ptrdiff_t across = elements.strides[k][0], down = elements.strides[k][1];
+      return Turned{base.offset[k] + block0 * across + block1 * down, across, down,
+                    right < SIDE ? (int)right : SIDE, below < SIDE ? (int)below : SIDE};
+    };
+    compute<TILE * TILE>(op, 0, 0, First{accessor(0).count()},
+                         Operand<Args, TILE * TILE, Turned>(args, accessor(K))...);
+    return;
+  }
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int x = (int)(blockIdx.x - rest * elements.tiles[0]) * (LANES_ACROSS * WARPS_ACROSS) +
-                warp % WARPS_ACROSS * LANES_ACROSS + lane % LANES_ACROSS;
-  const int y = (int)(rest - outer * elements.tiles[1]) * (LANES_DOWN * WARPS_DOWN) +
-                warp / WARPS_ACROSS * LANES_DOWN + lane / LANES_ACROSS;
-  const ptrdiff_t i0 = (ptrdiff_t)x * TILE, i1 = (ptrdiff_t)y * TILE;
+  const int x = warp % WARPS_ACROSS * LANES_ACROSS + lane % LANES_ACROSS;
+  const int y = warp / WARPS_ACROSS * LANES_DOWN + lane / LANES_ACROSS;
+  const ptrdiff_t i0 = block0 + x * TILE, i1 = block1 + y * TILE;
   const ptrdiff_t left = elements.extents[0] - i0, below = elements.extents[1] - i1;
   if (left <= 0 || below <= 0) return;
   const Inside inside{left < TILE ? (int)left : TILE, below < TILE ? (int)below : TILE};
-  const Offsets<8, N> base(elements.outer, outer, Narrow());
   compute<TILE * TILE>(op, 0, 0, inside, Operand<Args, TILE * TILE, TileAccessor>(
       args, TileAccessor{base.offset[K] + i0 * elements.strides[K][0] + i1 * elements.strides[K][1],
                       elements.strides[K][0], elements.strides[K][1], inside})...);

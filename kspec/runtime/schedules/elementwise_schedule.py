@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -159,7 +159,7 @@ def choose(
         if all(_is_row(axes, k, member) for k, member in enumerate(members)):
             return _packs_schedule(axes, members, in_order, size, pack)
         if tiles and (other := _other_axis(axes, members)):
-            return _tiles_schedule(axes, other, size)
+            return _tiles_schedule(axes, other, members, size)
     return _strided_schedule(axes, size, 2)
 
 
@@ -317,23 +317,36 @@ def _other_axis(axes: Axes, members: Sequence[Member]) -> int:
     return 0
 
 
-def _tiles_fit(axes: Axes, other: int, members: Sequence[Member]) -> bool:
-    """Whether every operand runs along one of the axes, in aligned packs of four, or stands."""
+def _moving(
+    axes: Axes, other: int, members: Sequence[Member]
+) -> Iterator[tuple[Member, Sequence[int], int]]:
+    """Yield the operands that do not stand, their strides, and which of two axes they run along."""
     for k, member in enumerate(members):
         strides = axes.strides[k]
-        if not (strides[0] or strides[other] or member.written):
-            continue
-        along = 0 if strides[0] == member.itemsize else other
-        if strides[along] != member.itemsize or (member.written and along != 0):
-            return False
-        aligned = min(_TILE * member.itemsize, 16)
-        beside = (stride for axis, stride in enumerate(strides) if axis != along)
-        if any(one % aligned for one in (member.ptr, *beside)):
-            return False
-    return True
+        if strides[0] or strides[other] or member.written:
+            yield member, strides, 0 if strides[0] == member.itemsize else other
 
 
-def _tiles_schedule(axes: Axes, other: int, size: int) -> ElementwiseSchedule:
+def _tiles_fit(axes: Axes, other: int, members: Sequence[Member]) -> bool:
+    """Whether every operand runs along one of the axes, the outputs along the first, or stands."""
+    return all(
+        strides[along] == member.itemsize and not (member.written and along)
+        for member, strides, along in _moving(axes, other, members)
+    )
+
+
+def _tiles_are_aligned(axes: Axes, other: int, members: Sequence[Member]) -> bool:
+    """Whether every operand that moves does in aligned packs of four."""
+    return all(
+        one % min(_TILE * member.itemsize, 16) == 0
+        for member, strides, along in _moving(axes, other, members)
+        for one in (member.ptr, *strides[:along], *strides[along + 1 :])
+    )
+
+
+def _tiles_schedule(
+    axes: Axes, other: int, members: Sequence[Member], size: int
+) -> ElementwiseSchedule:
     order = [0, other, *(axis for axis in range(1, len(axes.extents)) if axis != other)]
     extents = [axes.extents[axis] for axis in order]
     strides = [[steps[axis] for axis in order] for steps in axes.strides]
@@ -346,6 +359,7 @@ def _tiles_schedule(axes: Axes, other: int, size: int) -> ElementwiseSchedule:
     elements += b"".join(struct.pack("2q", *steps[:2]) for steps in strides)
     elements += struct.pack("2I", *counts)
     elements += struct.pack("4I", *(one for count in counts for one in marshal.divisor(count)))
+    elements += struct.pack("Q", not _tiles_are_aligned(axes, other, members))
     elements += marshal.pack_axes(outer, strided_capacity(1))
     blocks = math.prod(counts) * outer.size
     return ElementwiseSchedule(

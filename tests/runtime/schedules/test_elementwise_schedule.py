@@ -50,7 +50,7 @@ CASES = {
     "every other element": ((zeros(2048)[::2],), "kspec::Strided<8>"),
     "backwards": ((zeros(2048)[::-1],), "kspec::Strided<8>"),
     "transposed": ((SQUARE.T, SQUARE), TILES),
-    "transposed, odd": ((zeros(1021, 1021).T, zeros(1021, 1021)), "kspec::Strided<8>"),
+    "transposed, odd": ((zeros(1021, 1021).T, zeros(1021, 1021)), "kspec::Tiles"),
     "transposed, few columns": ((zeros(1024, 8).T,), "kspec::Strided<8>"),
     "complex128": ((zeros(64, 64, dtype="complex128"), zeros(64)), "kspec::Strided<8>"),
 }

@@ -74,7 +74,17 @@ ELEMENTWISE: dict[str, tuple[tuple[int, ...], Take, tuple[int, ...], Take, Take,
         lambda z: z.reshape(3, 48, 32), TILES
     ),
     "strided": ((67, 65), lambda x: x[::2, ::-1], (67, 65), lambda y: y[::2], lambda z: z[::2], STRIDED),
-    "strided, odd": ((67, 65), lambda x: x.T, (65, 67), whole, lambda z: z.reshape(65, 67), STRIDED),
+    "tiles, odd": ((67, 65), lambda x: x.T, (65, 67), whole, lambda z: z.reshape(65, 67), TILES),
+    "tiles, odd, several": (
+        (3, 131, 203), lambda x: x.transpose(0, 2, 1), (203, 131), whole,
+        lambda z: z.reshape(3, 203, 131), TILES
+    ),
+    "tiles, both turned": (
+        (129, 67), lambda x: x.T, (129, 67), lambda y: y.T, lambda z: z.reshape(67, 129), TILES
+    ),
+    "tiles, misaligned": (
+        (97, 97), lambda x: x[1:, 1:].T, (97, 97), lambda y: y[1:, :-1], lambda z: z[:-1, 1:], TILES
+    ),
 }  # fmt: skip
 
 
