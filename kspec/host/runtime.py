@@ -76,6 +76,7 @@ class Runtime:
     wait: Callable[[], int]
     cancel: Callable[[], None]
     fault: Callable[[], Any]
+    looped: Callable[[], int]
     printed: Callable[[], bytes]
     allocate: Callable[[int, int], int | None]
     address: Callable[[int], int]
@@ -120,6 +121,7 @@ def _load_runtime() -> Runtime:
         "wait": (ctypes.c_int,),
         "cancel": (None,),
         "fault": (ctypes.POINTER(FaultRecord),),
+        "looped": (ctypes.c_ulonglong,),
         "allocate": (pointer, size, size),
         "address": (pointer, pointer),
         "free": (None, pointer),

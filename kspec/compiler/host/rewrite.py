@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kspec.compiler.host.loops.text import loops_name, loops_text
 from kspec.compiler.host.preprocess import GUARD, REFUSAL, LineMarker, user_spans
 from kspec.compiler.host.preprocess import line_markers as markers_of
 from kspec.compiler.host.shared_memory import SharedDeclaration, parse_shared
@@ -85,12 +86,15 @@ class HostText:
         Names of global variables that are templates: name expressions instantiate them.
     refusals : tuple of Refusal
         Why it cannot run, place by place.
+    looped : frozenset of str
+        Names of kernels that have a class of loops beside them (`kspec.compiler.host.loops`).
     """
 
     text: str
     entries: tuple[Entry, ...] = ()
     variable_templates: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    looped: frozenset[str] = frozenset()
 
 
 def rewrite(
@@ -99,6 +103,7 @@ def rewrite(
     known: Iterable[str] = (),
     foreign: Callable[[str], bool] = lambda path: False,
     site_of: Callable[[int, int], str] | None = None,
+    loops: bool = False,
 ) -> HostText:
     """Turn CUDA C++ into C++ for the host device's dialect headers.
 
@@ -118,8 +123,10 @@ def rewrite(
         Returns whether a file's text stays as it is; system headers do anyway.
     site_of : callable, optional
         Returns the name of a file for a call at an offset, the n-th of several on one line.
+    loops : bool
+        Whether kernels are to run as loops too, where that can be done.
     """
-    return _Rewriter(text, first_number, frozenset(known), foreign, site_of).run()
+    return _Rewriter(text, first_number, frozenset(known), foreign, site_of, loops).run()
 
 
 class _Call(NamedTuple):
@@ -136,9 +143,18 @@ class _Scope:
     kind: str  # "namespace", "linkage", "class", "block", "initializer"
     name: str = ""
     kernel: str = ""
+    head: list[Token] = field(default_factory=list)  # of any kernel, a template too
     opening: Token | None = None
     statement: list[Token] = field(default_factory=list)  # what it is part of
     depth: int = 0
+
+
+class _Loops(NamedTuple):
+    """A kernel that may run as loops: its head, its body, and where it ends."""
+
+    head: list[Token]
+    body: list[Token]
+    end: int
 
 
 class _Rewriter:
@@ -151,8 +167,13 @@ class _Rewriter:
         known: frozenset[str],
         foreign: Callable[[str], bool],
         site_of: Callable[[int, int], str] | None,
+        loops: bool,
     ) -> None:
         self.text = text
+        self.loops = loops
+        self.loops_of: dict[str, _Loops | None] = {}  # None: there are none, or several kernels
+        self.entry_of: dict[str, int] = {}  # the edits of entries
+        self.outer_words: set[str] = set()  # outside of functions
         self.number = first_number
         self.shared_number = 0
         self.dynamic_names: set[str] = set()
@@ -174,11 +195,13 @@ class _Rewriter:
             for token in tokens_of(self.text, start=start, end=end):
                 self.take(token)
         self.tell_calls_apart(markers)
+        looped = self.add_loops(markers)
         return HostText(
             self.edited(),
             tuple(self.entries),
             tuple(self.variable_templates),
             tuple(self.refusals),
+            looped,
         )
 
     def take(self, token: Token) -> None:
@@ -278,6 +301,11 @@ class _Rewriter:
         scope = self.scope_of_brace()
         scope.opening = token
         scope.depth = self.depth
+        if self.at_namespace():
+            words = {part.text for part in self.statement}
+            self.outer_words |= words
+            if "__global__" in words and scope.kind == "block":
+                scope.head = self.statement
         if self.depth or scope.kind in ("initializer", "class"):
             scope.statement = self.statement
         self.scopes.append(scope)
@@ -315,11 +343,16 @@ class _Rewriter:
             body = self.one_line(scope.opening.end, token.start)
             self.statement = [*scope.statement, scope.opening, body, token]
             self.depth = scope.depth
-        elif scope.kernel and self.at_namespace():
-            self.add_entry("KERNEL", "entry", scope.kernel, f"&{scope.kernel}", token.end)
+        elif self.at_namespace():
+            if scope.head and self.loops:
+                self.read_loops(scope, token)
+            if scope.kernel:
+                self.add_entry("KERNEL", "entry", scope.kernel, f"&{scope.kernel}", token.end)
 
     def end_statement(self, token: Token) -> None:
         words = {part.text for part in self.statement}
+        if self.at_namespace():
+            self.outer_words |= words
         if "__shared__" in words:
             self.shared(token)
         elif not _VARIABLE_SPACES.isdisjoint(words) and self.at_namespace():
@@ -357,11 +390,42 @@ class _Rewriter:
         qualified = self.qualified(name)
         if macro == "KERNEL" and qualified in self.known:
             return
+        if macro == "KERNEL":
+            self.entry_of[qualified] = len(self.edits)
         self.insert(position, f" KSPEC_HOST_{macro}({self.number}, {argument})")
         # C linkage has no namespaces.
         found_by = name if macro == "KERNEL" else qualified
         self.entries.append(Entry(found_by, f"kspec_{prefix}_{self.number}"))
         self.number += 1
+
+    # ------------------------------------------------------------- loops
+
+    def read_loops(self, scope: _Scope, closing: Token) -> None:
+        """Keep a kernel whose body has ended; of several with one name none runs as loops."""
+        declaration = parse_declaration(without_template_head(scope.head))
+        if declaration is None or scope.opening is None:
+            return
+        name = self.qualified(declaration.declarators[0].name)
+        body = [*tokens_of(self.text, start=scope.opening.end, end=closing.start)]
+        known = name in self.loops_of
+        self.loops_of[name] = None if known else _Loops(scope.head, body, closing.end)
+
+    def add_loops(self, markers: list[LineMarker]) -> frozenset[str]:
+        """Write the classes of loops behind their kernels; return the names of those kernels."""
+        lines = _LineMarkers(self.text, markers)
+        looped = set()
+        for name, kernel in self.loops_of.items():
+            found = kernel and loops_text(kernel.head, kernel.body, lines.marker)
+            if not kernel or not found or not self.outer_words.isdisjoint(found.functions):
+                continue
+            looped.add(name)
+            entry = self.entry_of.get(name)
+            text = ""
+            if entry is not None:
+                text = self.edits[entry][2].replace(")", f", {loops_name(name)})")
+                self.edits[entry] = (kernel.end, kernel.end, "")
+            self.insert(kernel.end, f"\n{found.text}\n{lines.marker(kernel.end)}\n{text}")
+        return frozenset(looped)
 
     # ------------------------------------------------------------- shared memory
 
@@ -390,6 +454,20 @@ class _Rewriter:
         first = self.shared_number
         self.shared_number += len(names)
         return declaration.at_file_scope(first)
+
+
+class _LineMarkers:
+    """The line markers of offsets in a preprocessed text."""
+
+    def __init__(self, text: str, markers: list[LineMarker]) -> None:
+        self.text = text
+        self.markers = markers
+        self.starts = [marker.end for marker in markers]
+
+    def marker(self, offset: int) -> str:
+        marker = self.markers[bisect_right(self.starts, offset) - 1]
+        line = marker.line + self.text.count("\n", marker.end, offset)
+        return f'# {line} "{escaped(marker.path)}"'
 
 
 def _shared_start(statement: list[Token]) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kspec.compiler.host.loops.text import loops_name
 from kspec.compiler.host.positions import Positions
 from kspec.compiler.host.preprocess import prepare
 from kspec.compiler.host.rewrite import Entry, rewrite
@@ -77,11 +78,14 @@ class HostUnit:
         Kernels and variables that the image exports.
     refusals : str
         A log of code that cannot run on the host device; empty if all can.
+    has_loops : bool
+        Whether a kernel can run as loops too.
     """
 
     text: str
     entries: tuple[Entry, ...]
     refusals: str
+    has_loops: bool = False
 
 
 def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
@@ -111,7 +115,9 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     )
 
 
-def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = ()) -> HostUnit:
+def host_unit(
+    unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = (), loops: bool = False
+) -> HostUnit:
     """Return the input of the compiler, made of the output of the preprocessor.
 
     Parameters
@@ -122,6 +128,8 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
         The text, with line markers.
     toolkits : sequence of Path
         Directories whose headers are compiled as they are, as those of the dialect.
+    loops : bool
+        Whether kernels are to run as loops over the threads of a block too, where that can be done.
     """
     expressions = unit.source.name_expressions
     known = [_plain(expression) for expression in expressions]
@@ -132,7 +140,9 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
         path, _, column = positions.original(offset)
         return call_site(path, column, number)
 
-    text = rewrite(preprocessed, len(known), known, lambda path: path.startswith(places), site_of)
+    text = rewrite(
+        preprocessed, len(known), known, lambda path: path.startswith(places), site_of, loops
+    )
     variables = {one.name: one.symbol for one in text.entries if "_global_" in one.symbol}
     named: list[Entry] = []
 
@@ -146,7 +156,8 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
             named.append(Entry(expressions[index], f"kspec_global_{index}"))
             return f"KSPEC_HOST_GLOBAL({index}, {name})"
         named.append(Entry(expressions[index], f"kspec_entry_{index}"))
-        return f"KSPEC_HOST_KERNEL({index}, &{name})"
+        beside = f", {loops_name(plain)}" if plain.partition("<")[0] in text.looped else ""
+        return f"KSPEC_HOST_KERNEL({index}, &{name}{beside})"
 
     body = _NAMED.sub(named_entry, text.text)
     refusals = []
@@ -157,6 +168,7 @@ def host_unit(unit: PreparedUnit, preprocessed: str, toolkits: Sequence[Path] = 
         f'#include "kspec_host/rewritten.h"\n{body}',
         (*text.entries, *named),
         "\n".join(dict.fromkeys(refusals)),
+        bool(text.looped),
     )
 
 

@@ -36,14 +36,15 @@
 #include "kspec_host/rounding.h"
 #include "kspec_host/convert.h"
 #include "kspec_host/texture.h"
-#include "kspec_host/entry.h"
 #include "kspec_host/device_heap.h"
 #if KSPEC_HOST_CHECK_ACCESS
 #include "kspec_host/check_access.h"
 #endif
 #if KSPEC_HOST_CHECK_BOUNDS
 #include "kspec_host/check_bounds.h"
+#include "kspec_host/loops.h"
 #endif
+#include "kspec_host/entry.h"
 #if KSPEC_HOST_CHECK_UNDEFINED
 #include "kspec_host/check_undefined.h"
 #endif

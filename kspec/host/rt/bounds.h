@@ -520,6 +520,11 @@ static void describe_bounds(Text* text, const Worker* worker, uintptr_t address)
   text->add("%s (%zu bytes)", nearest.name, nearest.size);
 }
 
+// Memory that a kernel's loops need not check: they may write it all.
+static bool service_reaches(Worker* worker, const void* address, unsigned long size) {
+  return in_regions(worker->job, (uintptr_t)address, size) || in_buffers((uintptr_t)address, size);
+}
+
 [[noreturn]] static void fail_bounds(Worker* worker, unsigned thread, uintptr_t address,
                                      size_t size, unsigned kind, const void* pc) {
   if (Fault* fault = begin_access_fault(worker, thread, pc, "illegal-address")) {
@@ -552,6 +557,11 @@ static void service_close_frames(Worker* worker, void* frame) {
     memset((void*)shadow_of(fiber->frames), OPEN, shadow_of(from) - shadow_of(fiber->frames));
   }
   fiber->frames = from;
+}
+
+// Until the next call of that function.
+static void open_frames(Worker* worker) {
+  service_close_frames(worker, worker->current->stack + page_bytes() + STACK_BYTES);
 }
 
 static void service_bounds(Worker* worker, unsigned thread, const void* pointer,

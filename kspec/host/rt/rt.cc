@@ -61,6 +61,7 @@ struct Launch {
 };
 
 static Launch current_launch;
+static unsigned long long last_looped;
 
 static int finish(Launch* launch) {
   if (launch->watched) stop_watchdog(&launch->watchdog);
@@ -81,6 +82,7 @@ static int finish(Launch* launch) {
   }
   straighten_printed(job);
   if (job->printed_size) outcome |= OUTCOME_PRINTED;
+  last_looped = job->looped;
   free(last_printed);
   last_printed = job->printed;
   last_printed_size = job->printed_size;
@@ -228,6 +230,8 @@ KSPEC_EXPORT void kspec_host_after_fork_in_child() {
 }
 
 KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }
+// How many blocks of the last launch ran as loops over their threads.
+KSPEC_EXPORT unsigned long long kspec_host_looped() { return last_looped; }
 KSPEC_EXPORT void kspec_host_limit_printed(size_t bytes) { printed_limit = bytes; }
 KSPEC_EXPORT const char* kspec_host_printed() { return last_printed; }
 KSPEC_EXPORT size_t kspec_host_printed_size() { return last_printed_size; }

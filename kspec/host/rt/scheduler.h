@@ -270,7 +270,7 @@ static void give_way(Worker* worker, Fiber* fiber) {
 static void run_fiber(void* argument) {
   Fiber* fiber = (Fiber*)argument;
   Worker* worker = fiber->worker;
-  worker->entry(TAKE_THREADS, &worker->block);
+  worker->entry(worker->task, &worker->block);
   worker->more = false;
   Fiber* next = pick_fiber(worker);  // before this fiber becomes idle: it still is our stack
   worker->current = next;

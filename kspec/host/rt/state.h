@@ -122,6 +122,7 @@ struct Job {
   unsigned long long next;  // atomic: first block nobody took
   size_t dynamic_bytes;
   unsigned slot_count;
+  unsigned long long looped;  // atomic: blocks that ran as loops over their threads
   int failed;  // atomic
   int cancel;  // atomic, a Cancel
   ModuleText text;
@@ -144,6 +145,9 @@ struct Worker {
   Block block;
   Job* job;
   Entry entry;
+  EntryCall task;  // what a new fiber does
+  bool tries_loops;     // blocks of the launch are asked whether they may run as loops
+  unsigned long long looped, refused;  // blocks that did, and answers of one that may not
   bool more;      // threads of the block that have not started
   bool running;   // inside a kernel: faults are the kernel's
   bool recording;  // a fault, with the job's mutex held

@@ -1,6 +1,9 @@
 // A worker: one operating-system thread that runs blocks, with the memory it keeps between them.
 #pragma once
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <fenv.h>
 
 #include "apart.h"
@@ -67,12 +70,65 @@ static void run_block(Worker* worker) {
   enter_block(worker, fiber->stack_pointer);
 }
 
-static void run_block_number(Worker* worker, unsigned long long number) {
+static void place_block(Worker* worker, unsigned long long number) {
   const unsigned width = worker->block.grid[0], height = worker->block.grid[1];
   worker->block.index[0] = (unsigned)(number % width);
   worker->block.index[1] = (unsigned)(number / width % height);
   worker->block.index[2] = (unsigned)(number / width / height);
+}
+
+static void run_block_number(Worker* worker, unsigned long long number) {
+  place_block(worker, number);
   run_block(worker);
+}
+
+// ------------------------------------------------------------------------- loops
+
+enum : unsigned long long { MAX_REFUSED = 64 };  // answers, where they outweigh the blocks that fit
+
+// Whether blocks may run as loops over their threads: `count` from the one that is placed on.
+static bool fits_loops(Worker* worker, unsigned long long count) {
+  worker->block.last = worker->block.index[0] + (unsigned)(count - 1);
+  worker->entry(FIT_LOOPS, &worker->block);
+  if (worker->block.fit == LOOPS_NEVER) worker->tries_loops = false;
+  return worker->block.fit == LOOPS_FIT;
+}
+
+// On a stack of a kernel's, so that the launch can be cancelled.
+static bool enter_loops(Worker* worker) {
+  worker->more = worker->aborting = false;
+  worker->suspended = 0;
+  worker->overflow_at = 0;
+  worker->queue_head = worker->queue_tail = nullptr;
+  Fiber* fiber = get_fiber(worker);
+  if (!fiber) return false;
+  worker->current = fiber;
+  worker->task = RUN_LOOPS;
+  open_frames(worker);
+  enter_block(worker, fiber->stack_pointer);
+  worker->task = TAKE_THREADS;
+  return true;
+}
+
+// Run blocks as loops as far as they fit, others thread by thread. Returns the first that has not
+// run: no more of them are worth asking.
+static unsigned long long run_loops(Worker* worker, unsigned long long first,
+                                    unsigned long long last) {
+  while (first < last && worker->tries_loops && !has_failed(worker->job)) {
+    place_block(worker, first);
+    unsigned long long count = worker->block.grid[0] - worker->block.index[0];  // of its row
+    if (count > last - first) count = last - first;
+    while (!fits_loops(worker, count) && count > 1 && worker->tries_loops) count /= 2;
+    if (!worker->tries_loops) break;
+    if (worker->block.fit != LOOPS_FIT || !enter_loops(worker)) {
+      if (++worker->refused > MAX_REFUSED + worker->looped) worker->tries_loops = false;
+      run_block_number(worker, first);
+    } else {
+      worker->looped += count;
+    }
+    first += count;
+  }
+  return first;
 }
 
 // Dynamic shared memory of exactly the size asked for, ending at a guard page.
@@ -122,6 +178,23 @@ static bool prepare_arena(Worker* worker, unsigned slot_count, unsigned redzone)
   return true;
 }
 
+// Whether processor and system have AVX2. (The compilers' own function needs a library.)
+static bool has_avx2() {
+#if defined(__x86_64__)
+  static int known = -1;
+  if (known < 0) {
+    unsigned a, b, c, d, low = 0, high;
+    bool has = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE) && (c & bit_AVX);
+    if (has) asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    has = has && (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+    known = has;
+  }
+  return known > 0;
+#else
+  return false;
+#endif
+}
+
 // Make the worker ready for a launch; false when memory is short.
 static bool prepare_worker(Worker* worker, Job* job) {
   worker->job = job;
@@ -132,6 +205,11 @@ static bool prepare_worker(Worker* worker, Job* job) {
   worker->block.cooperative = job->block.cooperative;
   worker->block.worker = worker;
   worker->block.module = nullptr;  // the last may have been unloaded
+  worker->block.dynamic_bytes = job->dynamic_bytes;
+  worker->block.has_avx2 = has_avx2();
+  worker->tries_loops = job->bounds && job->order == ORDER_FORWARD;
+  worker->looped = worker->refused = 0;
+  worker->task = TAKE_THREADS;
   const unsigned* shape = job->block.block;
   worker->thread_count = shape[0] * shape[1] * shape[2];
   worker->warp_count = (worker->thread_count + WARP_SIZE - 1) / WARP_SIZE;
@@ -150,6 +228,7 @@ static void take_blocks(Worker* worker, Job* job) {
     if (first >= job->block_count) return;
     unsigned long long last = first + job->chunk;
     if (last > job->block_count) last = job->block_count;
+    if (worker->tries_loops) first = run_loops(worker, first, last);
     for (unsigned long long turn = first; turn < last && !has_failed(job); turn++)
       run_block_number(worker, block_of_turn(job, turn));
   }
@@ -196,6 +275,7 @@ static void work(Worker* worker, Job* job) {
   trim_stacks(worker);
   this_worker = nullptr;
   if (job->bounds) end_bounds(worker);
+  __atomic_fetch_add(&job->looped, worker->looped, __ATOMIC_RELAXED);
   sigaltstack(&previous, nullptr);
 }
 

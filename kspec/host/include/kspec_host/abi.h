@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 6, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 7, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -110,6 +110,14 @@ struct Runtime {
                        const void* pc);
   void (*leave_frame)(void* frame, unsigned long size);
   void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
+  bool (*reaches)(Worker*, const void* address, unsigned long size);  // all of it is an argument's
+};
+
+// Whether blocks may run as loops over their threads (loops.h).
+enum LoopsFit {
+  LOOPS_FIT,
+  LOOPS_NOT_HERE,  // others of the grid may
+  LOOPS_NEVER,
 };
 
 // One block, as the runtime hands it to a module.
@@ -127,6 +135,10 @@ struct Block {
   bool cooperative;               // all blocks of the grid exist at once
   unsigned* slots;                // offset of each __shared__ variable in the arena, ~0u: not yet
   ModuleMemory* module;           // null: the module has no bounds checks
+  unsigned last;                  // of a run of blocks: index[0] of the last of them
+  unsigned long dynamic_bytes;    // at dynamic_shared
+  LoopsFit fit;                   // answer to FIT_LOOPS
+  bool has_avx2;                  // the processor's instructions on 32 bytes
 };
 
 enum EntryCall {
@@ -135,6 +147,8 @@ enum EntryCall {
   PLACE_SHARED,  // give those variables their places in this block
   RESUME_BLOCK,  // the same for a block all of whose threads have started
   TAKE_THREADS,  // run CUDA threads until all have been started
+  FIT_LOOPS,     // store whether the blocks from index[0] to last may run as loops in Block::fit
+  RUN_LOOPS,     // do so
   WHICH_THREAD,  // store the running CUDA thread in Block::thread
 };
 

@@ -69,9 +69,10 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun(const v
 }
 #endif
 
-template <auto Function> struct KspecKernel;
+// A kernel, and a class of what compiler/host/loops wrote for it, or void.
+template <auto Function, class Loops = void> struct KspecKernel;
 
-template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
+template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Function, Loops> {
   // The bytes of each parameter, 0, and for each whether it is a pointer (1) to constants (2).
   static inline const unsigned kspec_sizes[2 * sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0,
                                                                     PointerFlags<A>::value...};
@@ -133,16 +134,67 @@ template <class... A, void (*Function)(A...)> struct KspecKernel<Function> {
     }
   }
 
+#if KSPEC_HOST_CHECK_BOUNDS
+  static constexpr bool has_loops() {
+    if constexpr (__is_same(Loops, void)) {
+      return false;
+    } else {
+      return (Loops::kspec_is_plain && ... && is_number<typename RemoveConst<A>::type>);
+    }
+  }
+
+  template <unsigned... I>
+  static KSPEC_HOST_UNCHECKED void fit_loops(Block* block, Indices<I...>) {
+    block->fit = LOOPS_NEVER;
+    if constexpr (has_loops())
+      block->fit = Loops::kspec_fit(
+          BlockRun(block), *(typename RemoveConst<A>::type*)block->parameters[I]...);
+  }
+
+  template <unsigned... I>
+  static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void run_loops(Block* block,
+                                                                       Indices<I...>) {
+    if constexpr (has_loops())
+      Loops::kspec_loops(BlockRun(block),
+                         *(typename RemoveConst<A>::type*)block->parameters[I]...);
+  }
+
+#if defined(__x86_64__)
+  // The same in wider registers.
+  template <unsigned... I>
+  static KSPEC_HOST_UNCHECKED __attribute__((noinline, target("avx2"))) void run_wide_loops(
+      Block* block, Indices<I...>) {
+    if constexpr (has_loops())
+      Loops::kspec_loops(BlockRun(block),
+                         *(typename RemoveConst<A>::type*)block->parameters[I]...);
+  }
+#endif
+#endif
+
   static KSPEC_HOST_UNCHECKED void kspec_run(int call, void* argument) {
     Block* block = static_cast<Block*>(argument);
+    typedef typename MakeIndices<sizeof...(A)>::type Parameters;
     switch (call) {
       case SHARED_BYTES: block->file_shared = file_shared_bytes; break;
       case BEGIN_BLOCK: begin_block(block); break;
       case PLACE_SHARED: set_file_shared(block); break;
       case RESUME_BLOCK: resume_block(block); break;
       case TAKE_THREADS:
-        take_threads(block->parameters, typename MakeIndices<sizeof...(A)>::type());
+        take_threads(block->parameters, Parameters());
         break;
+#if KSPEC_HOST_CHECK_BOUNDS
+      case FIT_LOOPS: fit_loops(block, Parameters()); break;
+      case RUN_LOOPS:
+        threadIdx = {0, 0, 0};
+#if defined(__x86_64__)
+        if (block->has_avx2) {
+          run_wide_loops(block, Parameters());
+          break;
+        }
+#endif
+        run_loops(block, Parameters());
+        break;
+#endif
       case WHICH_THREAD: block->thread = thread_rank(); break;
     }
   }

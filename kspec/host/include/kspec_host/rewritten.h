@@ -23,6 +23,12 @@
 #define KSPEC_HOST_DYNAMIC_SHARED(TYPE, NAME) TYPE& NAME = ::kspec_host::kspec_dynamic_shared<TYPE>();
 #if KSPEC_HOST_CHECK_BOUNDS
 #define KSPEC_HOST_OWN __attribute__((section("kspec_own")))  // as in dialect.h
+// What compiler/host/loops writes: functions that are not instrumented.
+#if defined(__clang__)
+#define KSPEC_HOST_LOOPS static inline __attribute__((always_inline, no_sanitize("address")))
+#else
+#define KSPEC_HOST_LOOPS static inline __attribute__((always_inline, no_sanitize("kernel-address")))
+#endif
 #else
 #define KSPEC_HOST_OWN
 #endif
