@@ -7,7 +7,7 @@ follows from the thread's coordinates is computed in every loop, other variables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kspec.compiler.host.loops.tree import (
     Assignment,
@@ -44,7 +44,7 @@ def run_function(kernel: KernelTree, line_of: Callable[[int], str]) -> str:
     kernel : KernelTree
         What is to run.
     line_of : callable
-        Returns the line marker of an offset in the text.
+        Returns the line marker of an offset in the text: a kernel may be stopped in its loops.
     """
     writer = _LoopWriter(kernel, line_of)
     if len(writer.kept) > _MAX_KEPT:
@@ -62,11 +62,21 @@ def run_function(kernel: KernelTree, line_of: Callable[[int], str]) -> str:
             "for (unsigned kspec_at = kspec_run.first; kspec_at <= kspec_run.last; ++kspec_at) {",
             "const uint3 blockIdx = kspec_run.begin(kspec_at);",
             *(_poison(one) for one in kernel.shared),
-            *writer.region(kernel.body),
+            *_marked(writer.region(kernel.body)),
             "}",
             "}",
         ]
     )
+
+
+def _marked(lines: Iterable[str]) -> Iterator[str]:
+    """Repeat each line marker before all lines up to the next."""
+    marker = ""
+    for line in lines:
+        if line.startswith("# "):
+            marker = line
+        else:
+            yield from (marker, line) if marker else (line,)
 
 
 def _shared_array(variable: KernelVariable) -> str:
@@ -178,6 +188,7 @@ class _LoopWriter:
 
     def head(self, loop: CountingLoop) -> Iterator[str]:
         name = loop.variable.name
+        yield self.line_of(loop.place)
         yield f"for ({loop.variable.type} {name} = {narrow(loop.first)};"
         yield f"{name} {loop.comparison} {narrow(loop.bound)};"
         yield f"{name} {loop.change} {narrow(loop.step)}) {{"
@@ -193,7 +204,8 @@ class _LoopWriter:
             case Assignment(target, operator, value, place):
                 yield self.line_of(place)
                 yield f"{narrow(target)} {operator} {narrow(value)};"
-            case Conditional(condition, then, otherwise, is_guard):
+            case Conditional(condition, then, otherwise, is_guard, place):
+                yield self.line_of(place)
                 yield "{" if is_guard else f"if ({narrow(condition)}) {{"
                 yield from self.all(then)
                 yield "} else {" if otherwise else "}"

@@ -152,6 +152,11 @@ class ExpressionReader:
         """Read an operand with the signs and casts before it."""
         if self.word() in ("+", "-", "!", "~"):
             return OperatorUse(self.take(), (self.unary(),))
+        if self.takes("*"):  # of a pointer
+            variable = self.lookup(self.take())
+            if variable.kind != "pointer":
+                raise NotReadError
+            return ElementUse(variable, (NumberLiteral("0"),))
         if self.word() == "(":
             kind, end = read_type(self.tokens, self.at + 1, self.types)
             if kind and self.tokens[end].text == ")":

@@ -147,6 +147,7 @@ class _BodyReader(ExpressionReader):
         return found
 
     def condition(self, depth: int) -> TreeStatement:
+        place = self.place()
         for expected in ("if", "("):
             self.take(expected)
         condition = self.expression()
@@ -163,12 +164,12 @@ class _BodyReader(ExpressionReader):
                 self.at = start
                 then = self.body(depth + 1)
             self.take("else")
-            return Conditional(condition, then, self.body(depth + 1), False)
+            return Conditional(condition, then, self.body(depth + 1), False, place)
         guard = top and is_index_condition(condition) and varies_by_block(condition)
         if top and not guard:
             self.at = start
             then = self.body(depth + 1)
-        return Conditional(condition, then, (), guard)
+        return Conditional(condition, then, (), guard, place)
 
     def leaves(self) -> bool:
         start = self.at
@@ -181,6 +182,7 @@ class _BodyReader(ExpressionReader):
         return False
 
     def loop(self) -> CountingLoop:
+        place = self.place()
         for expected in ("for", "("):
             self.take(expected)
         kind, end = read_type(self.tokens, self.at, self.types)
@@ -202,7 +204,9 @@ class _BodyReader(ExpressionReader):
         self.take(")")
         if change not in _CHANGES[comparison[0]]:
             raise NotReadError
-        variable.loop = found = CountingLoop(variable, first, comparison, bound, change, step)
+        variable.loop = found = CountingLoop(
+            variable, first, comparison, bound, change, step, place
+        )
         if not all(map(is_index, found.parts)):
             raise NotReadError
         self.loops += 1
@@ -269,8 +273,8 @@ class _BodyReader(ExpressionReader):
         place = self.place()
         if self.word() in ("++", "--"):
             operator = self.take()
-            return self.assigned(self.postfix(), f"{operator[0]}=", NumberLiteral("1"), place)
-        target = self.postfix()
+            return self.assigned(self.unary(), f"{operator[0]}=", NumberLiteral("1"), place)
+        target = self.unary()
         if self.word() in ("++", "--"):
             return self.assigned(target, f"{self.take()[0]}=", NumberLiteral("1"), place)
         operator = self.take(*_ASSIGNMENTS)

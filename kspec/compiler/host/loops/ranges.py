@@ -28,10 +28,12 @@ from kspec.compiler.host.loops.tree import (
     TreeExpression,
     TreeStatement,
     VariableUse,
+    children,
     is_index,
     is_index_condition,
     is_integer,
     parts_of,
+    statements_of,
     walk,
 )
 
@@ -51,12 +53,25 @@ def fit_function(kernel: KernelTree) -> str:
             f"KSPEC_HOST_LOOPS {_HOST}LoopsFit kspec_fit({parameters}) {{",
             f"{_HOST}Fit kspec_fit;",
             *_room(kernel.shared),
+            *_coordinates(kernel),
             *reaches,
             *_RangeWriter().statements(kernel.body),
             f"return kspec_fit.answer({' && '.join(ends) or 'true'});",
             "}",
         ]
     )
+
+
+def _coordinates(kernel: KernelTree) -> list[str]:
+    """Write the ranges of the coordinates in use."""
+    used = {
+        part: None
+        for one in statements_of(kernel.body)
+        for expression in parts_of(one)
+        for part in walk(expression)
+        if isinstance(part, CoordinateUse)
+    }
+    return [f"const auto {_name(one)} = kspec_run.{one.of}_{one.axis}();" for one in used]
 
 
 def _room(shared: Sequence[KernelVariable]) -> Iterator[str]:
@@ -76,6 +91,10 @@ def _reach(variable: KernelVariable) -> str:
 
 def _range(variable: KernelVariable) -> str:
     return f"kspec_range_{variable.name}"
+
+
+def _name(coordinate: CoordinateUse) -> str:
+    return f"kspec_coordinate_{coordinate.of}_{coordinate.axis}"
 
 
 def _end(variable: KernelVariable) -> str:
@@ -112,8 +131,10 @@ def range_text(expression: TreeExpression) -> str:
             if variable.kind == "value":
                 return f"{_HOST}range_of({variable.name})"
             return _range(variable)
-        case CoordinateUse(of, axis):
-            return f"kspec_run.{of}_{axis}()"
+        case CoordinateUse():
+            return _name(expression)
+        case MathCall(name, (left, right)):
+            return f"{_HOST}range_{name}({range_text(left)}, {range_text(right)})"
         case OperatorUse(operator, (one,)):
             return f"({operator}{range_text(one)})"
         case OperatorUse(operator, (left, right)):
@@ -177,16 +198,19 @@ class _RangeWriter:
             yield f"kspec_fit.expect({_condition_text(statement.condition)});"
             yield from self.scope(statement.then)
             return
-        narrowed = list(_narrowings(statement.condition))
-        for variable, text in narrowed:
-            # Two steps: a variable is in scope in its own initial value.
-            yield f"{{ const auto kspec_narrow = {text};"
-            yield "if (kspec_narrow.is_possible()) {"
-            yield f"const auto {_range(variable)} = kspec_narrow;"
-        yield from self.scope(statement.then)
-        yield "}}" * len(narrowed)
+        yield from self.where(statement.condition, self.scope(statement.then))
         if statement.otherwise:
             yield from self.scope(statement.otherwise)
+
+    def where(self, condition: TreeExpression, text: Iterator[str]) -> Iterator[str]:
+        """Write a text for the threads in which a condition holds."""
+        narrowed = list(_narrowings(condition))
+        for name, narrow in narrowed:
+            # Two steps: a variable is in scope in its own initial value.
+            yield f"{{ const auto kspec_narrow = {narrow};"
+            yield f"if (kspec_narrow.is_possible()) {{ const auto {name} = kspec_narrow;"
+        yield from text
+        yield "}}" * len(narrowed)
 
     def loop(self, loop: CountingLoop) -> Iterator[str]:
         for part in loop.parts:
@@ -207,16 +231,26 @@ class _RangeWriter:
 
     def needs(self, expression: TreeExpression) -> Iterator[str]:
         """Write what the expression needs so that it can be computed, and by any instructions."""
-        for part in walk(expression):
-            if isinstance(part, ElementUse):
-                yield f"{_reach(part.variable)}.take({self.offset(part)});"
-            elif isinstance(part, Conversion) and not is_index(part):
-                yield from self.conversion(part.type, part.operand)
-            elif isinstance(part, OperatorUse) and len(part.operands) == 2:
-                if part.operator in ("/", "%"):
-                    yield from self.division(*part.operands)
-                elif part.operator in ("<<", ">>") and not is_index(part):
-                    yield from self.shift(part.operands[1])
+        match expression:
+            case OperatorUse("&&", (left, right)):
+                yield from self.needs(left)
+                yield from self.where(left, self.needs(right))
+                return
+            case OperatorUse("?:", (condition, then, otherwise)):
+                yield from self.needs(condition)
+                yield from self.where(condition, self.needs(then))
+                yield from self.needs(otherwise)
+                return
+            case OperatorUse("/" | "%", (left, right)):
+                yield from self.division(left, right)
+            case OperatorUse("<<" | ">>", (_, count)):
+                yield from self.shift(count)
+            case Conversion(kind, operand):
+                yield from self.conversion(kind, operand)
+            case ElementUse(variable):
+                yield f"{_reach(variable)}.take({self.offset(expression)});"
+        for part in children(expression):
+            yield from self.needs(part)
 
     def offset(self, element: ElementUse) -> str:
         """Return the range of an element's place in its array; each index is in its own extent."""
@@ -233,12 +267,11 @@ class _RangeWriter:
 
     def division(self, left: TreeExpression, right: TreeExpression) -> Iterator[str]:
         """A division of integers faults; it would be known in which loop, not in which thread."""
-        if is_index(right) and not _is_literal(right):
-            yield f"kspec_fit.divides({range_text(right)}, {_any_floating([left])});"
-        elif not is_index(right):
-            yield f"kspec_fit.need({_any_floating([left, right])});"
-        elif isinstance(right, NumberLiteral) and int(right.text.rstrip("uUlL"), 0) == 0:
-            yield f"kspec_fit.need({_any_floating([left])});"
+        floating = _any_floating([left, right])
+        if not is_index(right):
+            yield f"kspec_fit.need({floating});"
+        elif not isinstance(right, NumberLiteral) or not right.text.strip("0xXuUlL"):
+            yield f"kspec_fit.divides({range_text(right)}, {floating});"
 
     def shift(self, count: TreeExpression) -> Iterator[str]:
         """Shifts by more bits than there are differ among instructions."""
@@ -249,14 +282,10 @@ class _RangeWriter:
 
     def conversion(self, kind: str, value: TreeExpression | None) -> Iterator[str]:
         """So do conversions of large floating numbers to integers."""
-        if value is not None and not is_index(value):
+        if value is not None:
             floats = _any_floating([value])
             if floats != "false":
                 yield f"kspec_fit.need({_HOST}is_floating<{kind}> || !({floats}));"
-
-
-def _is_literal(expression: TreeExpression) -> bool:
-    return isinstance(expression, NumberLiteral)
 
 
 def _any_floating(expressions: Sequence[TreeExpression]) -> str:
@@ -289,8 +318,8 @@ def _floating(expression: TreeExpression) -> Iterator[str]:
                     yield from _floating(one)
 
 
-def _narrowings(condition: TreeExpression) -> Iterator[tuple[KernelVariable, str]]:
-    """Yield the variables that a condition bounds where it holds, and the text of that range."""
+def _narrowings(condition: TreeExpression) -> Iterator[tuple[str, str]]:
+    """Yield the names of ranges that a condition bounds, and the texts of what they then are."""
     if not isinstance(condition, OperatorUse):
         return
     if condition.operator == "&&":
@@ -303,9 +332,11 @@ def _narrowings(condition: TreeExpression) -> Iterator[tuple[KernelVariable, str
             (left, operator, right),
             (right, _SWAPPED.get(operator, operator), left),
         ):
-            if isinstance(one, VariableUse) and one.variable.kind in ("local", "loop"):
+            if isinstance(one, CoordinateUse) or (
+                isinstance(one, VariableUse) and one.variable.kind in ("local", "loop")
+            ):
+                name = range_text(one)
                 equal = "true" if relation[1:] else "false"
-                arguments = f"{_range(one.variable)}, {range_text(other)}, {equal}"
                 for function, signs in (("below", "<="), ("above", ">=")):
                     if relation[0] in signs:
-                        yield one.variable, f"{_HOST}{function}({arguments})"
+                        yield name, f"{_HOST}{function}({name}, {range_text(other)}, {equal})"

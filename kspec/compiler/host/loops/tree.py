@@ -151,6 +151,7 @@ class Conditional(NamedTuple):
     then: tuple[TreeStatement, ...]
     otherwise: tuple[TreeStatement, ...]
     is_guard: bool
+    place: int
 
 
 class EarlyReturn(NamedTuple):
@@ -169,6 +170,7 @@ class CountingLoop:
     bound: TreeExpression
     change: str
     step: TreeExpression
+    place: int
     body: tuple[TreeStatement, ...] = ()
 
     @property
@@ -263,6 +265,8 @@ def is_index(expression: TreeExpression) -> bool:
             return True
         case OperatorUse(operator, operands):
             return operator in INDEX_OPERATORS and all(map(is_index, operands))
+        case MathCall("min" | "max", arguments):
+            return len(arguments) == 2 and all(map(is_index, arguments))
         case Conversion(_, operand):
             return is_index(operand)
     return False

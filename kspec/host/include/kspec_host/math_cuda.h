@@ -180,10 +180,11 @@ static inline float __saturatef(float x) { return x >= 1.0f ? 1.0f : x > 0.0f ? 
 static inline float __frsqrt_rn(float x) { return (float)(1.0 / sqrt((double)x)); }
 
 // CUDA's overloads of min and max, mixed signs included, and no others: min(size_t, int) is
-// ambiguous there as well.
+// ambiguous there as well. Inlined into functions that are not instrumented, too.
+#define KSPEC_SMALL static inline __attribute__((always_inline))
 #define KSPEC_MIN_MAX(T)                                         \
-  static inline T min(T a, T b) { return b < a ? b : a; }        \
-  static inline T max(T a, T b) { return a < b ? b : a; }
+  KSPEC_SMALL T min(T a, T b) { return b < a ? b : a; }        \
+  KSPEC_SMALL T max(T a, T b) { return a < b ? b : a; }
 KSPEC_MIN_MAX(int)
 KSPEC_MIN_MAX(unsigned int)
 KSPEC_MIN_MAX(long)
@@ -191,20 +192,21 @@ KSPEC_MIN_MAX(unsigned long)
 KSPEC_MIN_MAX(long long)
 KSPEC_MIN_MAX(unsigned long long)
 #undef KSPEC_MIN_MAX
-static inline float min(float a, float b) { return fminf(a, b); }
-static inline float max(float a, float b) { return fmaxf(a, b); }
-static inline double min(double a, double b) { return fmin(a, b); }
-static inline double max(double a, double b) { return fmax(a, b); }
+KSPEC_SMALL float min(float a, float b) { return fminf(a, b); }
+KSPEC_SMALL float max(float a, float b) { return fmaxf(a, b); }
+KSPEC_SMALL double min(double a, double b) { return fmin(a, b); }
+KSPEC_SMALL double max(double a, double b) { return fmax(a, b); }
 #define KSPEC_MIN_MAX(A, B, R)                                          \
-  static inline R min(A a, B b) { return min((R)a, (R)b); }             \
-  static inline R min(B a, A b) { return min((R)a, (R)b); }             \
-  static inline R max(A a, B b) { return max((R)a, (R)b); }             \
-  static inline R max(B a, A b) { return max((R)a, (R)b); }
+  KSPEC_SMALL R min(A a, B b) { return min((R)a, (R)b); }             \
+  KSPEC_SMALL R min(B a, A b) { return min((R)a, (R)b); }             \
+  KSPEC_SMALL R max(A a, B b) { return max((R)a, (R)b); }             \
+  KSPEC_SMALL R max(B a, A b) { return max((R)a, (R)b); }
 KSPEC_MIN_MAX(int, unsigned int, unsigned int)
 KSPEC_MIN_MAX(long, unsigned long, unsigned long)
 KSPEC_MIN_MAX(long long, unsigned long long, unsigned long long)
 KSPEC_MIN_MAX(float, double, double)
 #undef KSPEC_MIN_MAX
+#undef KSPEC_SMALL
 static inline unsigned int umin(unsigned int a, unsigned int b) { return min(a, b); }
 static inline unsigned int umax(unsigned int a, unsigned int b) { return max(a, b); }
 static inline long long llmin(long long a, long long b) { return min(a, b); }

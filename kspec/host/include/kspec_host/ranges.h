@@ -62,6 +62,14 @@ template <class T, class U> static inline KSPEC_HOST_UNCHECKED Range<T> range_as
   return make_range<T>(range.low, range.high, range.known);
 }
 
+// Whether no conversion to their common type changes two numbers.
+template <class T, class U>
+static inline KSPEC_HOST_UNCHECKED bool comparable(Range<T> a, Range<U> b) {
+  typedef Common<T, U> R;
+  return a.known && b.known && can_hold<R>(a.low) && can_hold<R>(a.high) && can_hold<R>(b.low) &&
+         can_hold<R>(b.high);
+}
+
 // ------------------------------------------------------------------------- arithmetic
 
 template <class T> static inline KSPEC_HOST_UNCHECKED Range<Promoted<T>> operator+(Range<T> a) {
@@ -136,6 +144,18 @@ static inline KSPEC_HOST_UNCHECKED Range<Common<T, U>> operator&(Range<T> a, Ran
   return make_range<Common<T, U>>(0, a.high < b.high ? a.high : b.high, true);
 }
 
+// Of numbers that no conversion changes.
+template <class T, class U>
+static inline KSPEC_HOST_UNCHECKED Range<Common<T, U>> range_min(Range<T> a, Range<U> b) {
+  return make_range<Common<T, U>>(a.low < b.low ? a.low : b.low, a.high < b.high ? a.high : b.high,
+                                  comparable(a, b));
+}
+template <class T, class U>
+static inline KSPEC_HOST_UNCHECKED Range<Common<T, U>> range_max(Range<T> a, Range<U> b) {
+  return make_range<Common<T, U>>(a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high,
+                                  comparable(a, b));
+}
+
 // The place of an element in an array of arrays.
 template <class T, class U>
 static inline KSPEC_HOST_UNCHECKED Range<long long> nested(Range<T> outer, long long extent,
@@ -150,12 +170,6 @@ struct Certainty {
   bool always, never;
 };
 
-template <class T, class U>
-static inline KSPEC_HOST_UNCHECKED bool comparable(Range<T> a, Range<U> b) {
-  typedef Common<T, U> R;
-  return a.known && b.known && can_hold<R>(a.low) && can_hold<R>(a.high) && can_hold<R>(b.low) &&
-         can_hold<R>(b.high);
-}
 template <class T, class U>
 static inline KSPEC_HOST_UNCHECKED Certainty operator<(Range<T> a, Range<U> b) {
   bool is = comparable(a, b);
