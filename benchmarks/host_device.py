@@ -38,6 +38,30 @@ extern "C" __global__ void one_each(float* x, int n) {
   if (i < n) x[i] += 1;
 }
 """
+RAW_KERNELS = r"""
+template <typename T> __global__ void fx3(T* arr, int N) {
+  unsigned int tid = blockIdx.x * blockDim.x + threadIdx.x;
+  if (tid < N) arr[tid] = arr[tid] * 3;
+}
+extern "C" __global__ void my_add(const float* x1, const float* x2, float* y) {
+  int tid = blockDim.x * blockIdx.x + threadIdx.x;
+  y[tid] = x1[tid] + x2[tid];
+}
+extern "C" __global__ void matmul(const float* a, const float* b, float* c, int n) {
+  __shared__ float rows[16][16], columns[16][16];
+  int tx = threadIdx.x, ty = threadIdx.y;
+  int row = blockIdx.y * 16 + ty, column = blockIdx.x * 16 + tx;
+  float sum = 0;
+  for (int tile = 0; tile < n / 16; tile++) {
+    rows[ty][tx] = a[row * n + tile * 16 + tx];
+    columns[ty][tx] = b[(tile * 16 + ty) * n + column];
+    __syncthreads();
+    for (int k = 0; k < 16; k++) sum += rows[ty][k] * columns[k][tx];
+    __syncthreads();
+  }
+  c[row * n + column] = sum;
+}
+"""
 _ROUNDS = 7
 
 
@@ -81,6 +105,39 @@ def ratios(elements: int) -> list[Figure]:
         _figure("a * b + 1, times as fast as NumPy", theirs / ours, "x", 1.5, at_least=True),
         _figure("L2 norm, times as fast as NumPy", theirs_norm / ours_norm, "x", 1, at_least=True),
     ]
+
+
+def raw_kernels(elements: int = 1_000_000) -> list[Figure]:
+    """Return the times of raw kernels on NumPy arrays: over NumPy's, and for each barrier."""
+    module = kspec.RawModule(code=RAW_KERNELS, name_expressions=["fx3<float>"])
+    fx3, my_add, matmul = map(module.get_function, ("fx3<float>", "my_add", "matmul"))
+    threads = 128
+    elements -= elements % threads  # my_add has no guard
+    grid = (elements // threads,)
+    x, y, got = np.random.default_rng(0).random((3, elements), dtype=np.float32)
+    my_add(grid, (threads,), (x, y, got))
+    np.testing.assert_array_equal(got, x + y)
+    fx3(grid, (threads,), (got, elements))
+    np.testing.assert_array_equal(got, (x + y) * 3)
+    got[:] = 0  # it would grow beyond all bounds
+    ours = best(lambda: fx3(grid, (threads,), (got, elements)), 101)
+    numpys = best(lambda: np.multiply(got, 3, out=got), 101)
+    ours_add = best(lambda: my_add(grid, (threads,), (x, y, got)), 101)
+    numpys_add = best(lambda: np.add(x, y, out=got), 101)
+    return [
+        _figure("raw kernel fx3, 10^6 elements, time over NumPy's", ours / numpys, "x", 2),
+        _figure("raw kernel my_add, time over NumPy's", ours_add / numpys_add, "x", 2),
+        _matrix_product(matmul),
+    ]
+
+
+def _matrix_product(kernel: kspec.RawKernel, side: int = 512) -> Figure:
+    a, b, c = np.random.default_rng(0).random((3, side, side), dtype=np.float32)
+    grid = (side // 16, side // 16)
+    time_ = best(lambda: kernel(grid, (16, 16), (a, b, c, side)))
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+    each = time_ / (side * side * 2 * (side // 16))
+    return _figure("16x16 tiled matrix product, a thread and barrier", each * 1e9, "ns", 8)
 
 
 def stencil(side: int = 1024) -> Figure:
@@ -192,6 +249,7 @@ def figures(elements: int = 10_000_000) -> Iterator[Figure]:
     parts: dict[str, Callable[[], Sequence[Figure]]] = {
         "memory": lambda: [stacks()],
         "ratios": lambda: ratios(elements),
+        "raw kernels": raw_kernels,
         "costs": costs,
         "first launch": lambda: [first_launch()],
     }

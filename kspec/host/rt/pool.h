@@ -85,19 +85,23 @@ static void forget_helpers() {
   pool.size = pool.active = 0;
 }
 
+static void call_helpers(Job* job) {
+  pthread_mutex_lock(&pool.mutex);
+  if (pool.size < job->helpers) grow_pool(job->helpers);
+  pool.wanted = job->helpers;
+  job->helpers = 0;
+  pool.job = job;
+  pool.generation++;
+  pthread_cond_broadcast(&pool.opened);
+  pthread_mutex_unlock(&pool.mutex);
+}
+
 // Run the job on this thread and up to `helpers` others; returns when it is finished.
 static void run_job(Worker* caller, Job* job, unsigned helpers) {
-  if (helpers) {
-    pthread_mutex_lock(&pool.mutex);
-    if (pool.size < helpers) grow_pool(helpers);
-    pool.job = job;
-    pool.wanted = helpers;
-    pool.generation++;
-    pthread_cond_broadcast(&pool.opened);
-    pthread_mutex_unlock(&pool.mutex);
-  }
+  job->helpers = helpers;
+  job->begun = helpers ? nanoseconds() : 0;
   work(caller, job);
-  if (helpers) {
+  if (helpers && !job->helpers) {
     pthread_mutex_lock(&pool.mutex);
     pool.job = nullptr;
     while (pool.active) pthread_cond_wait(&pool.closed, &pool.mutex);

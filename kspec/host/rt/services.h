@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "bounds.h"
 #include "check.h"
@@ -89,11 +88,7 @@ static void service_release(Worker* worker, unsigned thread, void* memory, const
   abort_block(worker);
 }
 
-static unsigned long long service_clock() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
-}
+static unsigned long long service_clock() { return nanoseconds(); }
 
 static const Runtime SERVICES = {service_barrier, service_warp,   service_yield, service_fail,
                                  service_print,   service_clock,  service_allocate,

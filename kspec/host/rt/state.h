@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kspec_host/abi.h"
@@ -123,6 +124,8 @@ struct Job {
   size_t dynamic_bytes;
   unsigned slot_count;
   unsigned long long looped;  // atomic: blocks that ran as loops over their threads
+  unsigned helpers;   // to be called once it pays, by the worker that launched
+  uint64_t begun;     // when, in nanoseconds
   int failed;  // atomic
   int cancel;  // atomic, a Cancel
   ModuleText text;
@@ -186,6 +189,12 @@ struct Worker {
 
 // The worker of this operating-system thread, null outside a launch.
 static thread_local Worker* this_worker;
+
+static inline uint64_t nanoseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
 
 static inline size_t page_bytes() {
   static size_t bytes = 0;

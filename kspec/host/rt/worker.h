@@ -82,6 +82,20 @@ static void run_block_number(Worker* worker, unsigned long long number) {
   run_block(worker);
 }
 
+// ------------------------------------------------------------------------- helpers
+
+static void call_helpers(Job* job);  // pool.h
+
+enum : uint64_t { WORTH_HELP = 100000 };  // nanoseconds: twice what it takes until a helper works
+
+// Blocks that run as loops wait for no others: they get help only if the launch takes long, as far
+// as the first `done` of its blocks tell.
+static void call_helpers_for_rest(Job* job, unsigned long long done) {
+  if (!job->helpers || !done) return;
+  double left = (double)(job->block_count - done) / (double)done;
+  if ((double)(nanoseconds() - job->begun) * left > WORTH_HELP) call_helpers(job);
+}
+
 // ------------------------------------------------------------------------- loops
 
 enum : unsigned long long { MAX_REFUSED = 64 };  // answers, where they outweigh the blocks that fit
@@ -122,6 +136,7 @@ static unsigned long long run_loops(Worker* worker, unsigned long long first,
     if (!worker->tries_loops) break;
     if (worker->block.fit != LOOPS_FIT || !enter_loops(worker)) {
       if (++worker->refused > MAX_REFUSED + worker->looped) worker->tries_loops = false;
+      if (worker->job->helpers && last < worker->job->block_count) call_helpers(worker->job);
       run_block_number(worker, first);
     } else {
       worker->looped += count;
@@ -228,7 +243,9 @@ static void take_blocks(Worker* worker, Job* job) {
     if (first >= job->block_count) return;
     unsigned long long last = first + job->chunk;
     if (last > job->block_count) last = job->block_count;
+    call_helpers_for_rest(job, first);
     if (worker->tries_loops) first = run_loops(worker, first, last);
+    if (first < last && job->helpers) call_helpers(job);
     for (unsigned long long turn = first; turn < last && !has_failed(job); turn++)
       run_block_number(worker, block_of_turn(job, turn));
   }
