@@ -99,7 +99,6 @@ static void call_helpers(Job* job) {
 // Run the job on this thread and up to `helpers` others; returns when it is finished.
 static void run_job(Worker* caller, Job* job, unsigned helpers) {
   job->helpers = helpers;
-  job->begun = helpers ? nanoseconds() : 0;
   work(caller, job);
   if (helpers && !job->helpers) {
     pthread_mutex_lock(&pool.mutex);

@@ -86,14 +86,22 @@ static void run_block_number(Worker* worker, unsigned long long number) {
 
 static void call_helpers(Job* job);  // pool.h
 
-enum : uint64_t { WORTH_HELP = 100000 };  // nanoseconds: twice what it takes until a helper works
+enum : uint64_t {  // nanoseconds
+  WORTH_HELP = 150000,  // three times what it takes until a helper works
+  WORTH_A_GUESS = 10000,
+};
 
-// Blocks that run as loops wait for no others: they get help only if the launch takes long, as far
-// as the first `done` of its blocks tell.
-static void call_helpers_for_rest(Job* job, unsigned long long done) {
-  if (!job->helpers || !done) return;
-  double left = (double)(job->block_count - done) / (double)done;
-  if ((double)(nanoseconds() - job->begun) * left > WORTH_HELP) call_helpers(job);
+// How many blocks to take next. Those that run as loops wait for no others: they get help only if
+// the launch will take long, and until that can be guessed they are taken few at a time.
+static unsigned long long next_chunk(Job* job) {
+  if (!job->helpers) return job->chunk;
+  unsigned long long done = job->next;  // helpers have not begun to take any
+  if (!done) job->begun = nanoseconds();
+  uint64_t spent = nanoseconds() - job->begun;
+  if (spent < WORTH_A_GUESS) return (job->chunk + 7) / 8;
+  if ((double)spent * (double)(job->block_count - done) > (double)WORTH_HELP * (double)done)
+    call_helpers(job);
+  return job->chunk;
 }
 
 // ------------------------------------------------------------------------- loops
@@ -239,11 +247,11 @@ static bool prepare_worker(Worker* worker, Job* job) {
 
 static void take_blocks(Worker* worker, Job* job) {
   while (!has_failed(job)) {
-    unsigned long long first = __atomic_fetch_add(&job->next, job->chunk, __ATOMIC_RELAXED);
+    unsigned long long chunk = next_chunk(job);
+    unsigned long long first = __atomic_fetch_add(&job->next, chunk, __ATOMIC_RELAXED);
     if (first >= job->block_count) return;
-    unsigned long long last = first + job->chunk;
+    unsigned long long last = first + chunk;
     if (last > job->block_count) last = job->block_count;
-    call_helpers_for_rest(job, first);
     if (worker->tries_loops) first = run_loops(worker, first, last);
     if (first < last && job->helpers) call_helpers(job);
     for (unsigned long long turn = first; turn < last && !has_failed(job); turn++)

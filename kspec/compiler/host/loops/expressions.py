@@ -159,7 +159,7 @@ class ExpressionReader:
             return ElementUse(variable, (NumberLiteral("0"),))
         if self.word() == "(":
             kind, end = read_type(self.tokens, self.at + 1, self.types)
-            if kind and self.tokens[end].text == ")":
+            if kind and self.word(end - self.at) == ")":
                 self.at = end + 1
                 return Conversion(kind, self.unary())
         return self.postfix()

@@ -119,7 +119,7 @@ class _BodyReader(ExpressionReader):
         if word in ("__shared__", "extern"):
             return self.shared_arrays()
         kind, end = read_type(self.tokens, self.at, self.types)
-        if kind and self.tokens[end].kind == "word":
+        if kind and end < len(self.tokens) and self.tokens[end].kind == "word":
             constant = "const" in {token.text for token in self.tokens[self.at : end]}
             self.at = end
             return self.locals(kind, constant)
@@ -158,18 +158,15 @@ class _BodyReader(ExpressionReader):
                 raise NotReadError
             return EarlyReturn(condition)
         start = self.at
-        then = self.body(0 if top else depth + 1)
-        if self.word() == "else":
-            if top:  # read once more: what is inside is no longer at the top
-                self.at = start
-                then = self.body(depth + 1)
-            self.take("else")
-            return Conditional(condition, then, self.body(depth + 1), False, place)
         guard = top and is_index_condition(condition) and varies_by_block(condition)
-        if top and not guard:
+        then = self.body(depth if guard else depth + 1)
+        if self.word() != "else":
+            return Conditional(condition, then, (), guard, place)
+        if guard:  # read once more: what is inside is not at the top
             self.at = start
             then = self.body(depth + 1)
-        return Conditional(condition, then, (), guard, place)
+        self.take("else")
+        return Conditional(condition, then, self.body(depth + 1), False, place)
 
     def leaves(self) -> bool:
         start = self.at
