@@ -148,6 +148,27 @@ def test_heads(head: str, read: bool) -> None:
     assert is_read("", head) == read
 
 
+@pytest.mark.parametrize(("terms", "read"), [(10, True), (4000, False)])
+def test_long_kernels(terms: int, read: bool) -> None:
+    assert is_read("x[0] = " + "+".join(["s"] * terms) + ";") == read
+    assert is_read("x[0] = " + "- " * terms + "s;") == read
+    assert is_read("x[0] = " + "(" * terms + "s" + ")" * terms + ";") == read
+
+
+def test_deep_kernels() -> None:
+    for depth in range(100, 1400, 100):  # beyond some depth none is read
+        assert is_read("x[0] = " + "(" * depth + "s" + ")" * depth + ";") in (True, False)
+
+
+def test_operators_bind_as_in_c() -> None:
+    found = loops_text(
+        [*tokens_of(HEAD)], [*tokens_of("x[0] = s - y[1] - y[2] * -s < 3 && s > 1 || !s;")], str
+    )
+    assert found is not None
+    wanted = "((((s - y[(long long)(1)]) - (y[(long long)(2)] * (- s))) < 3) && (s > 1)) || (! s))"
+    assert wanted in found.text
+
+
 def test_names() -> None:
     assert loops_name("k") == "kspec_loops_k"
     assert loops_name("a::b::k<c::d, 3>") == "a::b::kspec_loops_k<c::d, 3>"

@@ -358,6 +358,22 @@ def test_names_with_other_meanings() -> None:
         assert (x == value).all() and looped() == 0
 
 
+def test_namespaces() -> None:
+    code = r"""
+    namespace outer { namespace {
+    extern "C" __global__ void c(float* x) { x[threadIdx.x] = 1; }
+    template <int N> __global__ void t(float* x) { x[threadIdx.x] = N; }
+    } }
+    extern "C" { __global__ void d(float* x) { x[threadIdx.x] = 3; } }
+    """
+    names = ["outer::t<2>"]
+    module = kspec.RawModule(code=code, name_expressions=names)
+    for value, name in enumerate(("c", "outer::t<2>", "d"), 1):
+        x = np.zeros(32, np.float32)
+        module.get_function(name)((1,), (32,), (x,))
+        assert (x == value).all() and looped() == 1
+
+
 def test_errors_are_shown_once() -> None:
     code = """
 extern "C" __global__ void k(const float* x) {

@@ -422,7 +422,8 @@ class _Rewriter:
             entry = self.entry_of.get(name)
             text = ""
             if entry is not None:
-                text = self.edits[entry][2].replace(")", f", {loops_name(name)})")
+                beside = loops_name(name.rpartition("::")[2])
+                text = self.edits[entry][2].replace(")", f", {beside})")
                 self.edits[entry] = (kernel.end, kernel.end, "")
             self.insert(kernel.end, f"\n{found.text}\n{lines.marker(kernel.end)}\n{text}")
         return frozenset(looped)

@@ -49,6 +49,7 @@ _BINARY = (
     ("+", "-"),
     ("*", "/", "%"),
 )
+_LEVEL_OF = {operator: level for level, operators in enumerate(_BINARY) for operator in operators}
 _PREFIX = "kspec_"
 
 
@@ -140,12 +141,10 @@ class ExpressionReader:
 
     def binary(self, level: int) -> TreeExpression:
         """Read operators of a precedence, and of those above it."""
-        if level == len(_BINARY):
-            return self.unary()
-        found = self.binary(level + 1)
-        while self.word() in _BINARY[level]:
+        found = self.unary()
+        while _LEVEL_OF.get(self.word(), -1) >= level:
             operator = self.take()
-            found = OperatorUse(operator, (found, self.binary(level + 1)))
+            found = OperatorUse(operator, (found, self.binary(_LEVEL_OF[operator] + 1)))
         return found
 
     def unary(self) -> TreeExpression:

@@ -14,6 +14,8 @@ from kspec.compiler.host.loops.parse import read_kernel
 from kspec.compiler.host.loops.ranges import fit_function
 from kspec.cpp.tokens import Token
 
+_MOST_TOKENS = 3000  # of a kernel: compilers take more time for loops, and they read two of each
+
 
 class LoopsText(NamedTuple):
     """A class, and the names in it that must be those of CUDA's functions."""
@@ -47,10 +49,15 @@ def loops_text(
     line_of : callable
         Returns the line marker of an offset in the text, with its line ends.
     """
-    kernel = read_kernel(head, body)
-    if kernel is None:
+    if len(body) > _MOST_TOKENS:
         return None
-    run = run_function(kernel, line_of)
+    try:
+        kernel = read_kernel(head, body)
+        if kernel is None:
+            return None
+        run, fit = run_function(kernel, line_of), fit_function(kernel)
+    except RecursionError:  # an expression with hundreds of operators
+        return None
     if not run:
         return None
     plain = " && ".join(f"::kspec_host::is_number<{one}>" for one in kernel.types) or "true"
@@ -59,7 +66,7 @@ def loops_text(
             kernel.template,
             f"struct {loops_name(kernel.name)} {{",
             f"static constexpr bool kspec_is_plain = {plain};",
-            fit_function(kernel),
+            fit,
             run,
             "};",
         ]
