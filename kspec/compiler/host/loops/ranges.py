@@ -319,7 +319,7 @@ def _floating(expression: TreeExpression) -> Iterator[str]:
 
 
 def _narrowings(condition: TreeExpression) -> Iterator[tuple[str, str]]:
-    """Yield the names of ranges that a condition bounds, and the texts of what they then are."""
+    """Yield the names of ranges that a condition bounds, and the texts of their narrower values."""
     if not isinstance(condition, OperatorUse):
         return
     if condition.operator == "&&":
