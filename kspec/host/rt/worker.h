@@ -99,8 +99,8 @@ static unsigned long long next_chunk(Job* job) {
   if (!done) job->begun = nanoseconds();
   uint64_t spent = nanoseconds() - job->begun;
   if (spent < WORTH_A_GUESS) return (job->chunk + 7) / 8;
-  if ((double)spent * (double)(job->block_count - done) > (double)WORTH_HELP * (double)done)
-    call_helpers(job);
+  double left = (double)job->block_count - (double)done;
+  if ((double)spent * left > (double)WORTH_HELP * (double)done) call_helpers(job);
   return job->chunk;
 }
 
