@@ -28,6 +28,7 @@ def is_read(body: str, head: str = HEAD) -> bool:
         "for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = sqrtf(y[i]);",
         "#pragma unroll\nfor (int k = 0; k < 4; ++k) { float v = y[k]; x[k] = v > 0 ? v : -v; }",
         "for (unsigned k = n; k > 1; k >>= 1) for (int j = 0; j <= 3; j++) x[j] *= k;",
+        "for (int k = n; k; k >>= 1) for (int j = 8; j != 0; j /= 2) x[k + j] = 1;",
         "__shared__ float t[4][32], u[32]; t[threadIdx.y][threadIdx.x] = 1; __syncthreads(); "
         "x[threadIdx.x] = t[0][threadIdx.x] + u[0];",
         "extern __shared__ float t[]; t[threadIdx.x] = y[0]; __syncthreads(); *x = t[1];",
@@ -56,6 +57,9 @@ def test_read(body: str) -> None:
         "for (int k = 0; k < n; k++) { x[k] = 1; k++; }",
         "for (int k = 0; k < n; k--) x[k] = 1;",
         "for (int k = 0; k != n; k++) x[k] = 1;",
+        "for (int k = n; k != 3; k >>= 1) x[k] = 1;",
+        "for (int k = n; k; k--) x[k] = 1;",
+        "for (int k = n; k; k++) x[k] = 1;",
         "for (int k = 0; n > k; k++) x[k] = 1;",
         "for (int k = 0; k < z[0]; k++) x[k] = 1;",
         "for (float k = 0; k < y[0]; k++) x[0] = 1;",

@@ -145,6 +145,8 @@ class _Text:
              f"int {name} = i; {name} < n; {name} += gridDim.x * blockDim.x",
              f"int {name} = 8; {name} > 0; {name} >>= 1",
              f"int {name} = 1; {name} < n; {name} *= 2",
+             f"int {name} = m * 2; {name}; {name} >>= 1",
+             f"int {name} = 0; {name} < n; {name} += 4",
              f"int {name} = n - 1; {name} >= 0; {name} -= 7"]
         )  # fmt: skip
         self.indices.append(name)

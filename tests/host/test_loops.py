@@ -76,6 +76,19 @@ extern "C" __global__ void total(const float* x, float* out) {
   }
   if (i == 0) out[blockIdx.x] = s[0];
 }
+extern "C" __global__ void steps(const float* x, float* y, int n) {
+  int i = threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < n; k += 16) {
+    sum += x[k + i];
+    __syncthreads();
+  }
+  for (int k = n - 16; k >= 0; k -= 16) sum += x[k + i];
+  y[blockIdx.x * 16 + i] = sum;
+}
+extern "C" __global__ void halves(int* x, int n) {
+  for (int k = n; k; k /= 2) x[k] += threadIdx.x;
+}
 extern "C" __global__ void stale(int* out) {
   __shared__ int s[32];
   out[blockIdx.x * 32 + threadIdx.x] = s[threadIdx.x];
@@ -111,7 +124,7 @@ extern "C" __global__ void half_meet(int* x) {
 }
 """
 LOOPED = (
-    "scale", "box", "shift", "where", "strided", "matmul", "total", "stale", "divide", "per_row",
+    "scale", "box", "shift", "where", "strided", "matmul", "total", "steps", "halves", "stale", "divide", "per_row",
     "wraps", "spins",
 )  # fmt: skip
 
@@ -248,13 +261,38 @@ def test_tree_in_dynamic_shared_memory(kernels: Callable[[str], Any]) -> None:
     assert "thread (63,0,0)" in str(fault) and "dynamic shared memory" in str(fault)
 
 
+@pytest.mark.parametrize("rest", [0, 1, 15])
+def test_loops_with_steps(kernels: Callable[[str], Any], rest: int) -> None:
+    # k + i stays below n if 16 divides it.
+    x, y = np.arange(80 + rest, dtype=np.float32), np.zeros(32, np.float32)
+    call = (2,), (16,), (x, y, x.size)
+    if rest:
+        assert f"thread ({rest},0,0)" in str(fault_of(kernels("steps"), *call))
+        return
+    kernels("steps")(*call)
+    np.testing.assert_array_equal(y, np.tile(2 * x.reshape(5, 16).sum(axis=0), 2))
+    assert looped() == 2
+
+
+def test_loops_down_to_zero(kernels: Callable[[str], Any]) -> None:
+    x = np.zeros(41, np.int32)
+    kernels("halves")((1,), (4,), (x, 40))
+    assert np.flatnonzero(x).tolist() == [1, 2, 5, 10, 20, 40] and set(x[x > 0]) == {6}
+    assert looped() == 1
+    kernels("halves")((1,), (4,), (x, 0))
+    assert looped() == 1
+    fault = fault_of(kernels("halves"), (1,), (4,), (x, -3))  # from below
+    assert "write of 4 bytes" in str(fault) or "read of 4 bytes" in str(fault)
+
+
 def test_shared_memory_is_new_in_each_block(kernels: Callable[[str], Any]) -> None:
     out = np.zeros(32 * 32, np.int32)
     kernels("stale")((32,), (32,), (out,))
     assert (out == -1).all() and looped() == 32
 
 
-def test_integer_division(kernels: Callable[[str], Any]) -> None:
+def test_integer_division(kernels: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_HOST_THREADS", "1")  # the first fault of two is reported
     x, y, z = np.arange(64, dtype=np.int32), np.ones(64, np.int32), np.zeros(64, np.int32)
     kernels("divide")((2,), (32,), (x, y, z, 2))
     np.testing.assert_array_equal(z, x + x // 2)

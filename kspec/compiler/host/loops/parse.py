@@ -45,8 +45,9 @@ from kspec.compiler.host.loops.tree import (
 from kspec.cpp.tokens import Token
 
 _ASSIGNMENTS = frozenset(["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="])
-_COMPARISONS = frozenset(["<", "<=", ">", ">="])
-_CHANGES = {"<": ("+=", "*=", "<<="), ">": ("-=", "/=", ">>=")}
+_COMPARISONS = frozenset(["<", "<=", ">", ">=", "!="])
+_CHANGES = {"<": ("+=", "*=", "<<="), ">": ("-=", "/=", ">>="), "!": ("/=", ">>=")}
+_ZERO: TreeExpression = NumberLiteral("0")
 
 
 def read_kernel(head: Sequence[Token], body: Sequence[Token]) -> KernelTree | None:
@@ -194,12 +195,14 @@ class _BodyReader(ExpressionReader):
         self.declare(variable)
         if self.take() != variable.name:
             raise NotReadError
-        comparison = self.take(*_COMPARISONS)
-        bound = self.expression()
+        comparison, bound = "!=", _ZERO
+        if self.word() != ";":
+            comparison = self.take(*_COMPARISONS)
+            bound = self.expression()
         self.take(";")
         change, step = self.change(variable.name)
         self.take(")")
-        if change not in _CHANGES[comparison[0]]:
+        if change not in _CHANGES[comparison[0]] or (comparison == "!=" and bound != _ZERO):
             raise NotReadError
         variable.loop = found = CountingLoop(
             variable, first, comparison, bound, change, step, place

@@ -220,7 +220,9 @@ class _RangeWriter:
         step = how.get(loop.change[0], "STEP_SHIFTS")
         first = f"{_HOST}range_as<{loop.variable.type}>({range_text(loop.first)})"
         arguments = f"{first}, {range_text(loop.bound)}, {range_text(loop.step)}"
-        equal = "true" if loop.comparison[1:] else "false"
+        equal = "true" if loop.comparison in ("<=", ">=") else "false"
+        if loop.comparison == "!=":  # to 0, from above
+            yield f"kspec_fit.expect({first} >= {_HOST}range_of(0));"
         yield f"{{ const auto {_range(loop.variable)} ="
         yield f"{_HOST}{name}({arguments}, {_HOST}{step}, {equal}, kspec_fit);"
         yield f"if ({_range(loop.variable)}.is_possible())"

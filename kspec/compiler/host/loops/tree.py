@@ -162,7 +162,10 @@ class EarlyReturn(NamedTuple):
 
 @dataclass(eq=False)
 class CountingLoop:
-    """``for (T variable = first; variable < bound; variable += step)`` with other operators."""
+    """``for (T variable = first; variable < bound; variable += step)`` with other operators.
+
+    The comparison ``!=`` is with 0; where it is not written, it is meant.
+    """
 
     variable: KernelVariable
     first: TreeExpression

@@ -69,6 +69,9 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun(const v
 }
 #endif
 
+template <class T> constexpr bool is_class = true;
+template <> constexpr bool is_class<void> = false;
+
 // A kernel, and a class of what compiler/host/loops wrote for it, or void.
 template <auto Function, class Loops = void> struct KspecKernel;
 
@@ -136,10 +139,10 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
 
 #if KSPEC_HOST_CHECK_BOUNDS
   static constexpr bool has_loops() {
-    if constexpr (__is_same(Loops, void)) {
-      return false;
-    } else {
+    if constexpr (is_class<Loops>) {
       return (Loops::kspec_is_plain && ... && is_number<typename RemoveConst<A>::type>);
+    } else {
+      return false;
     }
   }
 

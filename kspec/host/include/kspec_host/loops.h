@@ -109,6 +109,8 @@ static inline KSPEC_HOST_UNCHECKED Range<T> counted_up(Range<T> first, Range<U> 
   if (known && high < low) return {low, high, true};
   if (step == STEP_ADDS) {
     known = known && by.low >= 1 && !__builtin_add_overflow(high, by.high, &after);
+    if (known && first.low == first.high && by.low == by.high)
+      high = low + (high - low) / by.low * by.low;  // k = 0; k < n; k += 16
   } else if (step == STEP_SCALES) {
     known = known && low >= 1 && by.low >= 2 && !__builtin_mul_overflow(high, by.high, &after);
   } else {
@@ -128,6 +130,8 @@ static inline KSPEC_HOST_UNCHECKED Range<T> counted_down(Range<T> first, Range<U
   if (known && high < low) return {low, high, true};
   if (step == STEP_ADDS) {
     known = known && by.low >= 1 && !__builtin_sub_overflow(low, by.high, &after);
+    if (known && first.low == first.high && by.low == by.high)
+      low = high - (high - low) / by.low * by.low;
   } else {  // division and shifts, of what stays above 0
     known = known && low >= 1 && by.low >= (step == STEP_SCALES ? 2 : 1) && by.high < 31;
   }
