@@ -5,6 +5,7 @@ matplotlib is imported when something is drawn, so that runs without it lose the
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from benchmarks.results import Overhead, Results, Throughput, fraction
 
 # A palette that stays apart for colour-blind readers (Okabe and Ito).
-_COLOURS = {
+COLOURS = {
     "kspec": "#0072B2",
     "CuPy": "#E69F00",
     "torch": "#D55E00",
@@ -20,6 +21,16 @@ _COLOURS = {
     "floor": "#999999",
 }
 _MARKERS = {"CuPy": "o", "torch": "D", "NumPy": "o"}
+
+
+def prepare() -> Any:
+    """Return matplotlib's functions, set so that the same results make the same files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "kspec"
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    return importlib.import_module("matplotlib.pyplot")
 
 
 def draw_plots(results: Results, folder: Path) -> list[Path]:
@@ -42,11 +53,7 @@ def draw_plots(results: Results, folder: Path) -> list[Path]:
     ModuleNotFoundError
         If there is no matplotlib.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "kspec"  # same results, same file
-    matplotlib.rcParams["svg.fonttype"] = "none"
+    prepare()
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for group in ("elementwise", "reduction"):
@@ -109,7 +116,7 @@ def _bandwidths(results: Results, group: str, rows: Sequence[Throughput]) -> Any
 def _bars(axes: Any, results: Results, rows: Sequence[Throughput]) -> None:
     places = range(len(rows))
     shares = [fraction(results, row, "copy") or 0.0 for row in rows]
-    axes.barh(places, shares, color=_COLOURS["kspec"], height=0.7, label="kspec")
+    axes.barh(places, shares, color=COLOURS["kspec"], height=0.7, label="kspec")
     for peer, marker in _MARKERS.items():
         points = [
             (value / results.copy_bandwidth, place)
@@ -118,7 +125,7 @@ def _bars(axes: Any, results: Results, rows: Sequence[Throughput]) -> None:
         ]
         if points:
             x, y = zip(*points, strict=True)
-            axes.plot(x, y, marker, color=_COLOURS[peer], markersize=4, label=peer)
+            axes.plot(x, y, marker, color=COLOURS[peer], markersize=4, label=peer)
     targets = [
         (row.target, place)
         for place, row in zip(places, rows, strict=True)
@@ -134,7 +141,7 @@ def _bars(axes: Any, results: Results, rows: Sequence[Throughput]) -> None:
 def _overheads(results: Results, rows: Sequence[Overhead]) -> Any:
     import matplotlib.pyplot as plt
 
-    present = [name for name in _COLOURS if any(name in row.samples for row in rows)]
+    present = [name for name in COLOURS if any(name in row.samples for row in rows)]
     height = 0.8 / len(present)
     figure, axes = plt.subplots(figsize=(8, 1.2 + 0.3 * len(rows)), layout="constrained")
     for number, name in enumerate(present):
@@ -144,7 +151,7 @@ def _overheads(results: Results, rows: Sequence[Overhead]) -> Any:
             if name in row.samples
         ]
         y, x = zip(*points, strict=True)
-        axes.barh(y, x, height=height, color=_COLOURS[name], label=name)
+        axes.barh(y, x, height=height, color=COLOURS[name], label=name)
     axes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel("microseconds per call, median of bursts")
