@@ -170,6 +170,7 @@ def test_demo(run, toy: Path) -> None:
     assert status == 0, err
     for kernel in ("shifts.shift", "squares.square", "squares.total"):
         assert f"{kernel} " in out
+    assert "max error: the largest difference" in out and "the same CUDA text on the CPU" in out
     assert "max error" in out and "host" in out and "20\u00d730" in out
     assert "running 3/" in err
     assert "compiled on first use: all modules; `kspec build` makes their images" in err
@@ -215,6 +216,7 @@ def test_the_demo_table_fits_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     for word in ("cuda:0", "complex128", "2048\u00d71024", "1.0e-07", "10.00", "200.00"):
         assert word in text
+    assert "relative to it" in text and "on the CPU" not in text, "there is no host device"
 
 
 def test_demo_of_a_wrong_kernel(run, tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ def demo_table(rows: list[DemoRow]) -> Table:
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=0,
+        caption=_caption(rows),
+        caption_justify="left",
     )
     table.add_column("kernel", overflow="fold")
     table.add_column("device", no_wrap=True)
@@ -144,3 +146,18 @@ def demo_table(rows: list[DemoRow]) -> Table:
         times = (f"{1e3 * seconds:.2f}" for seconds in (row.seconds, row.numpy_seconds))
         table.add_row(row.kernel, row.device, row.dtype, shape, error, *times)
     return table
+
+
+def _caption(rows: list[DemoRow]) -> str:
+    """Return the meaning of the columns, and what the host device is for."""
+    text = (
+        "max error: the largest difference from NumPy's result, relative to it, or to 1 where it "
+        "is smaller; green: as small as the dtypes allow. ms: the median of some calls, with their "
+        "launch."
+    )
+    if any(row.device == "host" for row in rows):
+        text += (
+            " host: the same CUDA text on the CPU, to test it where there is no GPU; NumPy's "
+            "functions are written for the CPU and often faster."
+        )
+    return text
