@@ -181,9 +181,8 @@ class _Writer:
         self._count = count
         self._values = reachable(one.value for one in outputs)
         self._kinds: dict[Node, str | None] = {}
-        stored = [one.value.dtype for one in outputs]
-        narrow = all(is_narrow(one) or dtypes.lookup(one).kind in "biu" for one in stored)
-        self._narrow = narrow
+        # Some units in the last place of float32 are rounded away.
+        self._narrow = all(is_narrow(one.value.dtype) for one in outputs)
 
     def is_possible(self) -> bool:
         """Return whether everything is about the same rows, and some element waits for a row."""
@@ -372,7 +371,7 @@ class _Writer:
         joins = sum(isinstance(one, Reduce) for one in self._values)
         yield f"typedef typename kspec::RowsOf<V, PACKS, LANES, BLOCKS, {joins}>::type Rows;"
         yield "Rows row(rows, length);"
-        arrays = [one for one in memory if self._is_element(one)]
+        arrays = [one for one in memory if self._is_element(one) and self._needed[one]]
         # In the order in which loops load them.
         for one in sorted(arrays, key=lambda one: min(self._needed[one])):
             name, type_ = self._variables[one].name, ctype(one.dtype)

@@ -235,6 +235,20 @@ def test_rows_that_are_too_long(
     call(softmax, (normal(2, 32801),), place, monkeypatch, launches, by_rows=False)
 
 
+def test_only_narrow_results_are_computed_quickly() -> None:
+    """Integers and truths, too, may depend on the last digit of a quotient."""
+
+    def bins(x: Any) -> Any:
+        shares = x / x.sum(-1, keepdims=True)
+        return np.floor(shares * 10).astype("i4"), shares > 0.5
+
+    def code(function: Function, dtype: str) -> str:
+        return row_program_of(function, np.ones((64, 64), dtype)).code
+
+    assert "Reciprocal" not in code(bins, "f4") + code(bins, "f2") + code(softmax, "f4")
+    assert "kspec::Reciprocal" in code(softmax, "f2") and "quick_exp" in code(softmax, "f2")
+
+
 CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "layer norm": (layer_norm, (normal(5, 24), normal(24), normal(24))),
     "layer norm of three axes": (layer_norm, (normal(3, 4, 24), normal(1, 1, 24), normal(24))),
