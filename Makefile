@@ -5,6 +5,7 @@
 #   make test-all   all tests                 make gpu-test   only those that need a GPU
 #   make lint       style, types, generated files up to date
 #   make build      generated/kspec_kernels   make bench      measure against other libraries
+#   make docs       the pages of docs as a site: build/site/index.html
 #   make sanitize   the tests that need a GPU, under compute-sanitizer
 #   make clean      remove the environment and everything that can be made again
 
@@ -20,7 +21,7 @@ REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["b
 comma := ,
 HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
 
-.PHONY: demo test test-all gpu-test sanitize lint bench build clean
+.PHONY: demo test test-all gpu-test sanitize lint bench docs build clean
 
 demo: $(VENV)/.build-stamp
 	$(BIN)/kspec demo
@@ -48,12 +49,16 @@ lint: $(VENV)/.dev-stamp
 	$(BIN)/kspec check
 	$(BIN)/kspec schema --check
 
+docs: $(VENV)/.dev-stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo build/site/index.html
+
 bench: $(VENV)/.dev-stamp
 	$(BIN)/python -m benchmarks --json build/bench/results.json \
 		--markdown build/bench/RESULTS.md --plots build/bench
 
 clean:
-	rm -rf $(VENV) build dist generated/.kspec_kernels.* generated/kspec_kernels/*.fatbin
+	rm -rf $(VENV) build dist docs/_generated generated/.kspec_kernels.* generated/kspec_kernels/*.fatbin
 	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
