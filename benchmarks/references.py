@@ -275,7 +275,7 @@ def as_tensor(torch: Any, array: Any) -> Any:
     ValueError
         For negative strides: torch has none, and ends the process when it is given some.
     """
-    if isinstance(array, torch.Tensor):
+    if isinstance(array, getattr(torch, "Tensor", ())):
         return array
     if _runs_backwards(array):
         raise ValueError("torch has no negative strides")
