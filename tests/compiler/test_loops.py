@@ -31,6 +31,7 @@ def is_read(body: str, head: str = HEAD) -> bool:
         "for (int k = n; k; k >>= 1) for (int j = 8; j != 0; j /= 2) x[k + j] = 1;",
         "__shared__ float t[4][32], u[32]; t[threadIdx.y][threadIdx.x] = 1; __syncthreads(); "
         "x[threadIdx.x] = t[0][threadIdx.x] + u[0];",
+        "__shared__ float t[min(8, 32)]; t[threadIdx.x] = 1; x[0] = t[0];",
         "extern __shared__ float t[]; t[threadIdx.x] = y[0]; __syncthreads(); *x = t[1];",
         TX + "float v = 0; for (int k = 0; k < n; k++) { __syncthreads(); v += y[k]; } x[i] = v;",
         TX + "if (y[i] > 0) { x[i] = 1; } else if (i == 3) x[i] = 2; else { x[i] = 3; }",

@@ -237,7 +237,7 @@ class Memory:
         return cls(before, [one.copy() for one in before])
 
     def run(self, kernel: NativeKernel, case: Case) -> tuple[list[np.ndarray], str]:
-        """Return what a launch leaves in memory, and its fault."""
+        """Return the memory after a launch, and its fault."""
         for array, before in zip(self.arrays, self.before, strict=True):
             array[...] = before
         parts = [one[1024 : 1024 + case.elements] for one in self.arrays]
@@ -257,7 +257,7 @@ class Memory:
 
 
 def difference(case: Case, compiler: HostCompiler | None = None) -> tuple[str, int, bool]:
-    """Return what differs, how many blocks ran as loops, and whether there was a fault."""
+    """Return the differences, the number of blocks run as loops, and whether there was a fault."""
     memory = Memory.of(case)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSPEC_HOST_THREADS", "1")  # a race between blocks has one outcome

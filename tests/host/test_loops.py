@@ -1,4 +1,4 @@
-"""Blocks that run as loops over their threads: which do, and that nobody can tell but by the time."""
+"""Blocks that run as loops over their threads: which do, with the same results and faults."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 
+from kspec.compiler.host.loops.spelling import narrow
 from kspec.compiler.host.loops.tree import (
     Assignment,
     Braces,
@@ -82,7 +83,7 @@ def _room(shared: Sequence[KernelVariable]) -> Iterator[str]:
 
 
 def _count(variable: KernelVariable) -> str:
-    return " * ".join(f"(unsigned long){_number(one)}" for one in variable.extents)
+    return " * ".join(f"(unsigned long){narrow(one)}" for one in variable.extents)
 
 
 def _reach(variable: KernelVariable) -> str:
@@ -104,22 +105,6 @@ def _end(variable: KernelVariable) -> str:
     if not variable.extents:
         return f"{reach}.is_below(kspec_run.dynamic_bytes / sizeof({variable.type}))"
     return f"{reach}.is_below({_count(variable)})"
-
-
-def _number(expression: TreeExpression) -> str:
-    """Return the text of a constant expression."""
-    match expression:
-        case NumberLiteral(text):
-            return text
-        case VariableUse(variable):
-            return variable.name
-        case Conversion(kind, operand):
-            return f"({kind})({_number(operand)})"
-        case OperatorUse(operator, (one,)):
-            return f"({operator}{_number(one)})"
-        case OperatorUse(operator, (left, right)):
-            return f"({_number(left)} {operator} {_number(right)})"
-    raise AssertionError(expression)
 
 
 def range_text(expression: TreeExpression) -> str:
@@ -205,9 +190,9 @@ class _RangeWriter:
     def where(self, condition: TreeExpression, text: Iterator[str]) -> Iterator[str]:
         """Write a text for the threads in which a condition holds."""
         narrowed = list(_narrowings(condition))
-        for name, narrow in narrowed:
+        for name, value in narrowed:
             # Two steps: a variable is in scope in its own initial value.
-            yield f"{{ const auto kspec_narrow = {narrow};"
+            yield f"{{ const auto kspec_narrow = {value};"
             yield f"if (kspec_narrow.is_possible()) {{ const auto {name} = kspec_narrow;"
         yield from text
         yield "}}" * len(narrowed)
@@ -260,9 +245,9 @@ class _RangeWriter:
         if not extents:
             return range_text(element.indices[0])
         pairs = zip(element.indices, extents, strict=True)
-        inner = [f"{range_text(index)}.within({_number(extent)})" for index, extent in pairs]
+        inner = [f"{range_text(index)}.within({narrow(extent)})" for index, extent in pairs]
         return functools.reduce(
-            lambda outer, pair: f"{_HOST}nested({outer}, {_number(pair[1])}, {pair[0]})",
+            lambda outer, pair: f"{_HOST}nested({outer}, {narrow(pair[1])}, {pair[0]})",
             zip(inner[1:], extents[1:], strict=True),
             inner[0],
         )
