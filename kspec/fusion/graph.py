@@ -310,7 +310,7 @@ class Graph:
         if _is_still(value, op):
             return value
         if isinstance(value, Elementwise):
-            return self.apply(value.function, inputs, value.dtype, value.definition)
+            return self.made_of(value, inputs, value.dtype)
         if op.kind == "permute":
             value = self._expanded(value, len(op.detail))
         return self._view(value, op, tuple(self._shape(value.shape, op)))
