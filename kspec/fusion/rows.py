@@ -22,15 +22,13 @@ from kspec.fusion.graph import (
     Graph,
     Node,
     Reduce,
-    Scalar,
     ScalarInput,
     View,
-    is_number,
 )
 from kspec.fusion.lower import BodyBuilder, NameAllocator, definitions
-from kspec.fusion.partition import Output, arguments_of, reachable
+from kspec.fusion.partition import Output, reachable
+from kspec.fusion.row_values import PER_COLUMN, PER_ROW, WHOLE, RowValues, is_known_view
 from kspec.fusion.types import is_narrow
-from kspec.fusion.view_ops import ViewOp
 from kspec.ir.emit import emit, emit_expression, literal
 from kspec.ir.nodes import Cast, Expression, FunctionCall
 from kspec.ir.nodes import Name as Variable
@@ -38,7 +36,6 @@ from kspec.ir.types import ctype
 from kspec.model import dtypes
 from kspec.model.definitions import headers_for
 
-WHOLE, PER_ROW, PER_COLUMN = "whole", "per row", "per column"
 # The names that the kernel's text has besides those of arguments.
 _OWN = re.compile(
     r"row|rows|Rows|length|k|j|r_\d+|kept\d+|[a-z]+\d+_\d+|\w+_(data|step|given|of_row|of_pack)"
@@ -123,11 +120,12 @@ def row_program(
         alike = one.input.sizes == domain.sizes and one.axes == axes == last
         if not alike or one.function not in {*_REDUCED, "squares"}:
             return None
-    if not all(map(_is_known_view, reachable(out.value for out in outputs))):
+    if not all(map(is_known_view, reachable(out.value for out in outputs))):
         return None
-    expanded = _without_squares(graph, outputs, count)
-    program = _Writer(expanded, name, names, domain, count)
-    return replace(program.result(), options=options) if program.is_possible() else None
+    row = RowValues(_without_squares(graph, outputs, count), domain, count)
+    if not row.is_possible():
+        return None
+    return replace(_Writer(row, name, names).result(), options=options)
 
 
 def prefers_row_program(outputs: Sequence[Output], kernels: int) -> bool:
@@ -166,143 +164,19 @@ def _without_squares(graph: Graph, outputs: Sequence[Output], count: int) -> lis
 class _Writer:
     """Writes the kernel: loops over the elements of a row, and what is between them."""
 
-    def __init__(
-        self,
-        outputs: Sequence[Output],
-        name: str,
-        names: Sequence[str],
-        domain: Node,
-        count: int,
-    ) -> None:
-        self._outputs = outputs
+    def __init__(self, row: RowValues, name: str, names: Sequence[str]) -> None:
+        self._row = row
         self._name = name
         self._argument_names = names
-        self._domain = domain
-        self._count = count
-        self._values = reachable(one.value for one in outputs)
-        self._kinds: dict[Node, str | None] = {}
         # Some units in the last place of float32 are rounded away.
-        self._narrow = all(is_narrow(one.value.dtype) for one in outputs)
-
-    def is_possible(self) -> bool:
-        """Return whether everything is about the same rows, and some element waits for a row."""
-        kinds = [self._kind(one) for one in self._values]
-        arrays = [one for one in self._values if isinstance(one, ArrayInput | View)]
-        if None in kinds or not all(map(_is_real, self._values)):
-            return False
-        if any(_is_given(one.value) for one in self._outputs):
-            return False
-        if any(self._kind(one.value) == PER_COLUMN for one in self._outputs):
-            return False
-        if not all(map(self._is_read_first, self._values)):
-            return False
-        if not any(self._kind(one) == WHOLE for one in arrays if self._is_memory(one)):
-            return False
-        self._find_loops()
-        return self._last > 0
-
-    def _kind(self, value: Node) -> str | None:
-        """Return whether a value is of elements of rows or of rows; None if it is neither."""
-        if value not in self._kinds:
-            self._kinds[value] = self._find_kind(value)
-        return self._kinds[value]
-
-    def _find_kind(self, value: Node) -> str | None:
-        if is_number(value) or isinstance(value, Reduce):
-            return PER_ROW
-        if isinstance(value, View) and isinstance(value.input, Reduce):
-            return PER_ROW
-        rows, row = self._domain.sizes[: -self._count], self._domain.sizes[-self._count :]
-        ones = (1,) * self._count
-        sizes = value.sizes
-        kind: str | None = None
-        if sizes == rows + row:
-            kind = WHOLE
-        elif sizes == rows + ones:
-            kind = PER_ROW
-        elif not value.shape:
-            kind = None
-        elif sizes[-self._count :] == row and all(one == 1 for one in sizes[: -self._count]):
-            kind = PER_COLUMN
-        return self._kind_of_function(value, kind) if isinstance(value, Elementwise) else kind
-
-    def _kind_of_function(self, value: Elementwise, by_shape: str | None) -> str | None:
-        rows = self._domain.sizes[: -self._count]
-        framed = rows + (1,) * self._count
-        inputs = [one for one in value.operands if not is_number(one)]
-        kinds = {self._kind(one) for one in inputs}
-        if None in kinds:
-            return None
-        if kinds == {PER_ROW}:  # with or without the axes of extent 1
-            return PER_ROW if value.sizes in (rows, framed) else None
-        # A number of a row that has lost its axes would meet elements of other rows.
-        met = [one.sizes for one in inputs if self._kind(one) == PER_ROW]
-        if by_shape == WHOLE:
-            return WHOLE if all(one == framed or set(one) <= {1} for one in met) else None
-        return PER_COLUMN if by_shape == PER_COLUMN and not met else None
-
-    def _is_read_first(self, value: Node) -> bool:
-        """Return whether what a row reads of an array that is written to is what it writes."""
-        if not self._is_memory(value):
-            return True
-        written = {one.target: one.value for one in self._outputs if one.target is not None}
-        found = arguments_of(value) & written.keys()
-        return not found or (
-            isinstance(value, ArrayInput)
-            and self._kind(value) != PER_COLUMN
-            and self._kind(value) == self._kind(written[value.position])
-        )
-
-    def _is_memory(self, value: Node) -> bool:
-        return isinstance(value, ArrayInput) or (
-            isinstance(value, View) and isinstance(value.input, ArrayInput)
-        )
-
-    def _is_element(self, value: Node) -> bool:
-        return self._kind(value) in (WHOLE, PER_COLUMN)
-
-    def _find_loops(self) -> None:
-        """Find in which loop over the elements of a row each value is computed."""
-        stages: dict[Node, int] = {}
-        for value in self._values:
-            stage = max((stages[one] for one in value.operands), default=0)
-            stages[value] = stage + isinstance(value, Reduce)
-        self._stages = stages
-        whole = [one.value for one in self._outputs if self._is_element(one.value)]
-        self._last = max((stages[one] for one in whole), default=0)
-        reductions = [one for one in self._values if isinstance(one, Reduce)]
-        if not whole:
-            self._last = max(stages[one.input] for one in reductions)
-        needed: dict[Node, set[int]] = {one: set() for one in self._values}
-        for one in whole:
-            needed[one].add(self._last)
-        for one in reductions:
-            needed[one.input].add(stages[one.input])
-        for value in reversed(self._values):
-            if self._is_element(value) and isinstance(value, Elementwise) and needed[value]:
-                loops = needed[value] if self._is_converted(value) else {min(needed[value])}
-                for one in value.operands:
-                    if self._is_element(one):
-                        needed[one] |= loops
-        self._needed = needed
-
-    def _is_converted(self, value: Node) -> bool:
-        """Return whether a value is one in memory, of another type.
-
-        It is converted wherever it is needed: kept instead, it would take more registers.
-        """
-        return (
-            isinstance(value, Elementwise)
-            and value.function == "cast"
-            and self._is_memory(value.operands[0])
-        )
+        self._narrow = all(is_narrow(one.value.dtype) for one in row.outputs)
 
     def result(self) -> RowProgram:
         """Return the program."""
         names = NameAllocator(_OWN)
-        memory = [one for one in self._values if self._is_memory(one)]
+        memory = [one for one in self._row.values if self._row.is_memory(one)]
         memory = [one for one in memory if not self._has_only_views(one)]
-        numbers = [one for one in self._values if isinstance(one, ScalarInput | Count)]
+        numbers = [one for one in self._row.values if isinstance(one, ScalarInput | Count)]
         self._variables: dict[Node, Variable] = {}
         params: list[str] = []
         steps: list[str] = []
@@ -313,9 +187,9 @@ class _Writer:
             variable = Variable(names.take(wanted, f"x{source.position}"), one.dtype)
             self._variables[one] = variable
             params.append(f"const {ctype(one.dtype)}* {variable.name}_data")
-            if self._kind(one) != PER_COLUMN:
+            if self._row.kind(one) != PER_COLUMN:
                 steps.append(f"long long {variable.name}_step")
-        for number, out in enumerate(self._outputs):
+        for number, out in enumerate(self._row.outputs):
             params.append(f"{ctype(out.value.dtype)}* out{number}")
         for one in numbers:
             if isinstance(one, ScalarInput):
@@ -334,48 +208,48 @@ class _Writer:
             "}",
         ]
         body = "".join(f"  {line}\n" for line in lines)
-        in_place = any(one.target is not None for one in self._outputs)
+        in_place = any(one.target is not None for one in self._row.outputs)
         pointer = "* " if in_place else "* __restrict__ "
         listed = ",\n".join(f"    {one.replace('* ', pointer)}" for one in params)
-        types = dict.fromkeys(one.dtype for one in self._values)
+        types = dict.fromkeys(one.dtype for one in self._row.values)
         headers = [*headers_for(tuple(types)), "kspec/ufuncs.cuh", "kspec/rows.cuh"]
-        defined = "".join(f"\n{one}\n" for one in definitions(self._values))
+        defined = "".join(f"\n{one}\n" for one in definitions(self._row.values))
         code = "".join(f'#include "{header}"\n' for header in headers) + (
             f"{defined}\ntemplate <int V, int PACKS, int LANES, int BLOCKS>\n"
             "__global__ void "
             "__launch_bounds__(kspec::threads_of_rows(LANES), BLOCKS ? 1 : 0)\n"
             f"{self._name}(\n{listed}) {{\n{body}}}\n"
         )
-        packed = [one for one in memory if self._is_element(one)]
-        written = [one.value for one in self._outputs if self._is_element(one.value)]
+        packed = [one for one in memory if self._row.is_element(one)]
+        written = [one.value for one in self._row.outputs if self._row.is_element(one.value)]
         return RowProgram(
             self._name,
             code,
             tuple(params),
-            tuple((one, str(self._kind(one))) for one in memory),
+            tuple((one, str(self._row.kind(one))) for one in memory),
             tuple(numbers),
-            tuple((one, str(self._kind(one.value))) for one in self._outputs),
-            self._count,
-            self._domain,
+            tuple((one, str(self._row.kind(one.value))) for one in self._row.outputs),
+            self._row.count,
+            self._row.domain,
             max(dtypes.lookup(one.dtype).itemsize for one in (*packed, *written)),
             sum(dtypes.lookup(one.dtype).itemsize for one in packed),
         )
 
     def _has_only_views(self, value: Node) -> bool:
         """Return whether an argument is only there for its views."""
-        users = [one for one in self._values if value in one.operands]
-        outputs = [one.value for one in self._outputs]
+        users = [one for one in self._row.values if value in one.operands]
+        outputs = [one.value for one in self._row.outputs]
         return bool(users) and all(isinstance(one, View) for one in users) and value not in outputs
 
     def _beginning(self, memory: Iterable[Node], numbers: Iterable[Node]) -> Iterable[str]:
-        joins = sum(isinstance(one, Reduce) for one in self._values)
+        joins = sum(isinstance(one, Reduce) for one in self._row.values)
         yield f"typedef typename kspec::RowsOf<V, PACKS, LANES, BLOCKS, {joins}>::type Rows;"
         yield "Rows row(rows, length);"
-        arrays = [one for one in memory if self._is_element(one) and self._needed[one]]
+        arrays = [one for one in memory if self._row.is_element(one) and self._row.needed[one]]
         # In the order in which loops load them.
-        for one in sorted(arrays, key=lambda one: min(self._needed[one])):
+        for one in sorted(arrays, key=lambda one: min(self._row.needed[one])):
             name, type_ = self._variables[one].name, ctype(one.dtype)
-            if self._kind(one) == WHOLE:
+            if self._row.kind(one) == WHOLE:
                 data = f"row, {name}_data, {name}_step"
                 yield f"kspec::Elements<{type_}, Rows> {name}_of_row({data});"
             else:
@@ -387,7 +261,7 @@ class _Writer:
     def _numbers_of_row(self, memory: Iterable[Node]) -> Iterable[str]:
         for one in memory:
             name, type_ = self._variables[one].name, ctype(one.dtype)
-            if self._kind(one) == PER_ROW:
+            if self._row.kind(one) == PER_ROW:
                 yield (
                     f"const {type_} {name} = row.live ? {name}_data[row.index * {name}_step] : "
                     f"{literal(0, one.dtype)};"
@@ -396,87 +270,75 @@ class _Writer:
     def _loops(self) -> Iterable[str]:
         self._known: dict[Node, Expression] = {
             one: self._variables[one]
-            for one in self._values
-            if one in self._variables and not self._is_element(one)
+            for one in self._row.values
+            if one in self._variables and not self._row.is_element(one)
         }
         self._saved: dict[Node, Variable] = {}
         self._joins = 0
-        for loop in range(self._last + 1):
+        for loop in range(self._row.last + 1):
             yield from self._loop(loop)
 
     def _loop(self, loop: int) -> Iterable[str]:
         elements: dict[Node, Expression] = {}
         head: list[str] = []
         columns: list[str] = []
-        for one in self._values:
+        for one in self._row.values:
             variable = self._variables.get(one) or self._saved.get(one)
-            if variable and self._is_element(one) and loop in self._needed[one]:
+            if variable and self._row.is_element(one) and loop in self._row.needed[one]:
                 name = variable.name
                 at = f"{name}_of_row[k][j]"
-                if self._kind(one) == PER_COLUMN and self._is_memory(one):
+                if self._row.kind(one) == PER_COLUMN and self._row.is_memory(one):
                     columns.append(name)
                     at = f"{name}_of_pack.get(j)"
-                elif self._is_memory(one):
+                elif self._row.is_memory(one):
                     at = f"{name}_of_row.get(k, j)"
                 head.append(f"const {ctype(one.dtype)} {name} = {at};")
                 elements[one] = variable
         reductions = [
             one
-            for one in self._values
-            if isinstance(one, Reduce) and self._stages[one.input] == loop
+            for one in self._row.values
+            if isinstance(one, Reduce) and self._row.stages[one.input] == loop
         ]
         outputs = [
             (number, one)
-            for number, one in enumerate(self._outputs)
-            if self._is_element(one.value) and loop == self._last
+            for number, one in enumerate(self._row.outputs)
+            if self._row.is_element(one.value) and loop == self._row.last
         ]
         if not reductions and not outputs:
             return
         # Loaded or computed here, not earlier: it takes registers.
         due = [
             one
-            for one in self._values
-            if self._is_element(one) and min(self._needed[one], default=None) == loop
+            for one in self._row.values
+            if self._row.is_element(one) and min(self._row.needed[one], default=None) == loop
         ]
         for one in due:
-            if self._is_memory(one) and self._kind(one) == WHOLE:
+            if self._row.is_memory(one) and self._row.kind(one) == WHOLE:
                 name = self._variables[one].name
                 yield f"{name}_of_row.load(row, {name}_data, {name}_step);"
         computed = [
             one
-            for one in self._values
+            for one in self._row.values
             if isinstance(one, Elementwise)
-            and (one in due or (self._is_converted(one) and loop in self._needed[one]))
+            and (one in due or (self._row.is_converted(one) and loop in self._row.needed[one]))
         ]
         # Values of rows that are known by now are computed in front.
         self._know_views()
         per_row = BodyBuilder(self._known, f"r{loop}_")
         for one in computed:
             for operand in one.operands:
-                if not self._is_element(operand):
+                if not self._row.is_element(operand):
                     self._known[operand] = per_row.expression(operand)
         yield from emit(per_row.statements).splitlines()
         divisors: list[str] = []
         inside = BodyBuilder({**self._known, **elements}, f"t{loop}_")
         saved: list[tuple[Node, Expression]] = []
         for one in computed:
-            if self._is_quotient(one):
-                by = f"by{loop}_{len(divisors)}"
-                divisor = self._known[one.operands[1]]
-                divisors.append(f"const kspec::Reciprocal {by}({emit_expression(divisor)});")
-                inside.define(
-                    one,
-                    FunctionCall(f"{by}.under", (inside.expression(one.operands[0]),), one.dtype),
-                )
-            if self._narrow and one.function == "exp" and one.dtype == "float32":
-                inside.define(
-                    one,
-                    FunctionCall(
-                        "kspec::quick_exp", (inside.expression(one.operands[0]),), one.dtype
-                    ),
-                )
+            quick = self._quick(one, inside, f"by{loop}_{len(divisors)}", divisors)
+            if quick is not None:
+                inside.define(one, quick)
             found = inside.expression(one)
-            if max(self._needed[one]) > loop and not self._is_converted(one):
+            if max(self._row.needed[one]) > loop and not self._row.is_converted(one):
                 saved.append((one, found))
         yield from divisors
         ends: list[str] = []
@@ -534,19 +396,30 @@ class _Writer:
         yield "}"
         yield from ends
 
-    def _is_quotient(self, value: Elementwise) -> bool:
-        """Return whether a value is an element over a number of its row, in float32."""
-        above, below = value.operands if value.function == "divide" else (value, value)
-        return (
-            self._narrow
-            and value.dtype == "float32"
-            and self._is_element(above)
-            and not self._is_element(below)
-        )
+    def _quick(
+        self, value: Elementwise, inside: BodyBuilder, by: str, divisors: list[str]
+    ) -> Expression | None:
+        """Return the quick way to compute a value, or None if there is none.
+
+        A quotient by a number of the row needs the divisor `by`, which is added to `divisors`.
+        """
+        if not self._narrow or value.dtype != "float32":
+            return None
+        if value.function == "exp":
+            operand = inside.expression(value.operands[0])
+            return FunctionCall("kspec::quick_exp", (operand,), value.dtype)
+        if value.function != "divide":
+            return None
+        above, below = value.operands
+        if not self._row.is_element(above) or self._row.is_element(below):
+            return None
+        number = emit_expression(self._known[below])
+        divisors.append(f"const kspec::Reciprocal {by}({number});")
+        return FunctionCall(f"{by}.under", (inside.expression(above),), value.dtype)
 
     def _know_views(self) -> None:
         """Know views of reductions, which only have axes of extent 1 more."""
-        for one in self._values:
+        for one in self._row.values:
             if isinstance(one, View) and one.input in self._known:
                 self._known[one] = self._known[one.input]
 
@@ -554,36 +427,12 @@ class _Writer:
         self._know_views()
         body = BodyBuilder(self._known, "r_")
         lines: list[str] = []
-        for number, output in enumerate(self._outputs):
-            if not self._is_element(output.value):
+        for number, output in enumerate(self._row.outputs):
+            if not self._row.is_element(output.value):
                 text = emit_expression(body.expression(output.value))
                 lines.append(f"if (row.live && row.lane == 0) out{number}[row.index] = {text};")
         yield from emit(body.statements).splitlines()
         yield from lines
-
-
-def _is_known_view(value: Node) -> bool:
-    """Return whether a value is not a view, or one that a row program has.
-
-    These are views of arguments, and those of reductions that put the axes of a row back in.
-    """
-    if not isinstance(value, View):
-        return True
-    source = value.input
-    if not isinstance(source, Reduce):
-        return isinstance(source, ArrayInput)
-    frame = (slice(None),) * len(source.shape) + (None,) * len(source.axes)
-    return value.ops == (ViewOp("index", frame),)
-
-
-def _is_given(value: Node) -> bool:
-    """Return whether there is nothing to compute."""
-    of_reduction = isinstance(value, View) and isinstance(value.input, Reduce)
-    return isinstance(value, ArrayInput | View | Scalar) and not of_reduction
-
-
-def _is_real(value: Node) -> bool:
-    return dtypes.lookup(value.dtype).kind in "biuf"
 
 
 def _beginning(function: str, dtype: str) -> str:

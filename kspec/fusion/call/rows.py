@@ -22,7 +22,8 @@ from kspec.fusion.call.row_sizes import (
 )
 from kspec.fusion.graph import Node
 from kspec.fusion.partition import Output
-from kspec.fusion.rows import PER_COLUMN, PER_ROW, WHOLE, RowProgram
+from kspec.fusion.row_values import PER_COLUMN, PER_ROW, WHOLE
+from kspec.fusion.rows import RowProgram
 from kspec.model import dtypes
 from kspec.runtime.callcache.cache import CacheInfo
 from kspec.runtime.driver import api as driver
