@@ -36,7 +36,7 @@ template <int WARPS, int BLOCKS, int PLACES> struct Messages {
     if (threadIdx.x == 0) {
       for (int k = 0; k < PLACES; ++k) arrival[k].init();
     }
-    meet_in_cluster();  // nobody writes to blocks that do not run yet
+    meet_in_cluster();  // a block that does not run yet must not be written to
   }
   // What all warps have; `mine` is that of each lane of a warp, `odd` whether the place was used an
   // odd number of times before.
