@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
-from kspec.fusion.call.outputs import written
 from kspec.fusion.call.row_sizes import (
     ACCESS,
     NO_CLUSTERS,
@@ -29,7 +28,9 @@ from kspec.runtime.callcache.cache import CacheInfo
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.function import most_shared_memory
+from kspec.runtime.libraries.array_access import Maker, layout_function, maker
 from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.libraries.registry import Library, Plain
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.raw.kernel import RawKernel
 from kspec.spec.building import build_spec
@@ -57,10 +58,12 @@ class _Launch:
         Bytes of dynamic shared memory.
     sizes : tuple of int
         Parameters after the arrays and numbers.
-    shapes : tuple of (tuple of int, str)
-        Shape and dtype of each output.
+    makers : tuple of callable
+        Each makes a new output.
     device : Device
         Their device.
+    library : Library or None
+        What is told that new outputs were written to; None if nothing is.
     """
 
     kernel: RawKernel
@@ -69,8 +72,9 @@ class _Launch:
     cluster: tuple[int] | None
     shared: int
     sizes: tuple[int, ...]
-    shapes: tuple[tuple[tuple[int, ...], str], ...]
+    makers: tuple[Maker, ...]
     device: Device
+    library: Library | None
 
 
 class RowCaller:
@@ -99,41 +103,51 @@ class RowCaller:
         """
         program = self._program
         arrays = [look_up(value) for value, _ in program.reads]
-        library = library_of(arrays[0])
-        assert library is not None
-        views = [_view(one) for one in arrays]
-        given = [None if one is None else _view(one) for one in targets]
-        key = (config.fuse_rows(), *[_key(one) for one in (*views, *given)])
+        key = (config.fuse_rows(), *[_layout(one) for one in (*arrays, *targets)])
         try:
             launch = self._launches[key]
         except KeyError:
             if len(self._launches) >= _MOST_LAUNCHES:
                 self._launches.clear()
-            launch = self._launches[key] = self._launch(views, given)
+            views = [_view(one) for one in arrays]
+            given = [None if one is None else _view(one) for one in targets]
+            launch = self._launches[key] = self._launch(views, given, library_of(arrays[0]))
         if launch is None:
             return None
-        kernel, grid, block = launch.kernel, launch.grid, launch.block
-        cluster, shared = launch.cluster, launch.shared
-        rest = (*[look_up(one) for one in program.numbers], *launch.sizes)
-        return written(
-            library,
-            launch.device,
-            targets,
-            launch.shapes,
-            lambda outputs: kernel(
-                grid, block, (*arrays, *outputs, *rest), shared_mem=shared, cluster=cluster
-            ),
+        outputs = [
+            make() if target is None else target
+            for make, target in zip(launch.makers, targets, strict=True)
+        ]
+        numbers = [look_up(one) for one in program.numbers]
+        launch.kernel(
+            launch.grid,
+            launch.block,
+            (*arrays, *outputs, *numbers, *launch.sizes),
+            shared_mem=launch.shared,
+            cluster=launch.cluster,
         )
+        library = launch.library
+        if library is None:
+            return outputs
+        stream = library.stream(launch.device)
+        return [
+            library.finish(one, launch.device, stream) if target is None else one
+            for one, target in zip(outputs, targets, strict=True)
+        ]
 
     def cache_info(self) -> CacheInfo:
         """Return the contents of the call caches of all its kernels."""
         return CacheInfo.total(kernel.cache_info() for kernel in list(self._kernels.values()))
 
     def _launch(
-        self, views: Sequence[ArrayView], targets: Sequence[ArrayView | None]
+        self,
+        views: Sequence[ArrayView],
+        targets: Sequence[ArrayView | None],
+        library: Library | None,
     ) -> _Launch | None:
         """Return the launch for arrays like these, or None if they do not fit."""
         program = self._program
+        assert library is not None
         domain = _domain(views, [kind for _, kind in program.reads])
         if domain is None:
             return None
@@ -168,6 +182,7 @@ class RowCaller:
         sizes = row_sizes(length, width, program.kept, _limits(device))
         if sizes is None:
             return None
+        finish: Any = type(library).finish
         kernel = self._kernel(sizes)
         blocks = self._blocks(kernel, sizes, count, device)
         if not blocks:
@@ -179,8 +194,12 @@ class RowCaller:
             (sizes.blocks,) if sizes.blocks > 1 else None,
             sizes.shared(program.kept),
             (*steps, count, length),
-            tuple(self._shape(out, kind, domain) for out, kind in program.writes),
+            tuple(
+                maker(library, *self._shape(out, kind, domain), device)
+                for out, kind in program.writes
+            ),
             device,
+            None if finish is Plain.finish else library,
         )
 
     def _blocks(self, kernel: RawKernel, sizes: RowSizes, rows: int, device: Device) -> int:
@@ -263,11 +282,19 @@ def _is_of_row(step: str, program: RowProgram, names: Sequence[str]) -> bool:
     return program.reads[place][1] == PER_ROW
 
 
-def _key(view: ArrayView | None) -> object:
-    """Return the properties that a launch depends on."""
-    if view is None:
+def _layout(array: Any) -> object:
+    """Return the properties of an array that a launch depends on.
+
+    Those of the libraries that are called most are asked without a view, which takes longer.
+    """
+    if array is None:
         return None
-    return view.ptr % ACCESS, view.shape, view.strides, view.dtype, view.device
+    kind: Any = type(array)
+    ask = layout_function(kind, ACCESS)
+    if ask is not None:
+        return kind, ask(array)
+    view = _view(array)
+    return kind, view.ptr % ACCESS, view.shape, view.strides, view.dtype, view.device
 
 
 def where_it_fits(program: RowProgram) -> str:
