@@ -176,16 +176,19 @@ template <int V, class Loop> struct PacksAccessor {
     else
       pack.load_unaligned(data);
   }
-  // Along the row; the index is split again only where the next row begins.
+  // Along the row, and from its end to the next one: of two axes that is the same step everywhere,
+  // of more the index is split again.
   template <class Visit> __device__ inline void for_each_element(const Visit& visit) const {
+    const ptrdiff_t step = loop.axes.strides[k][0];
+    const ptrdiff_t turn = loop.axes.strides[k][1] - loop.axes.extents[0] * step;
     ptrdiff_t at = offset;
     int left = inside;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       visit(j, at);
-      at += loop.axes.strides[k][0];
+      at += step;
       if (--left == 0 && j + 1 < V) {
-        at = loop.axes.offset(k, (unsigned int)(i + j + 1));
+        at = loop.axes.ndim <= 2 ? at + turn : loop.axes.offset(k, (unsigned int)(i + j + 1));
         left = (int)loop.axes.extents[0];
       }
     }

@@ -61,13 +61,15 @@ template <int INPUTS, int OUTPUTS> struct Reduction<Lines, INPUTS, OUTPUTS> {
   int lanes;                   // 2^lanes threads for each output
   int splits;
   int leader;                  // input whose packs begin at an aligned address; -1: at the first
-  int packed;                  // 0: too few elements for packs
+  int way;                     // how short lines are read: one of ShortWay
   void* partials;              // [outputs][splits] accumulators
   unsigned int* tickets;       // one for each block along x, zero before and after
   Axes<8, INPUTS + OUTPUTS> kept;
   Axes<8, INPUTS> reduced;     // of packs
 };
-// The same, two packs for each thread at most.
+// The same of few elements: two packs for each thread at most; or one by one, from where they are or
+// from shared memory, to which a block copies all of its own.
+enum ShortWay { IN_PACKS, ONE_BY_ONE, STAGED };
 template <int INPUTS, int OUTPUTS>
 struct Reduction<ShortLines, INPUTS, OUTPUTS> : Reduction<Lines, INPUTS, OUTPUTS> {};
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kspec/batch.cuh"
+#include "kspec/copy_async.cuh"
 #include "kspec/reduce.cuh"
 #include "kspec/shuffle.cuh"
 
@@ -38,6 +39,9 @@ __device__ inline Partial<Acc> join_lanes(const Op& op, Partial<Acc> mine, int l
   }
   return mine;
 }
+
+// Bytes of a block's rows in shared memory; kspec/runtime/schedules/reduction_schedule.py agrees.
+enum { STAGED_BYTES = 16384 };
 
 // The number of an output, or of the first one where there is none.
 template <class Plan> __device__ inline ptrdiff_t existing(const Plan& plan, ptrdiff_t output) {
@@ -225,13 +229,13 @@ __device__ inline void reduce_short_lines(const Op& op, const Reduction<ShortLin
   }
 }
 
-// Too few elements for packs: a thread for SIDE outputs at once, element by element. Neighbouring
+// Too few elements for packs: a thread for two outputs at once, element by element. Neighbouring
 // threads find theirs in the same cache lines, of which there must not be too many.
-template <int SIDE, class Op, int I, int O, int... K, class... Inputs>
+template <class Op, int I, int O, int... K, class... Inputs>
 __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
-                                         ptrdiff_t output, Numbers<K...> numbers,
-                                         const Inputs&... inputs) {
-  enum { V = PackSize<Inputs...>::value };
+                                         Numbers<K...> numbers, const Inputs&... inputs) {
+  enum { V = PackSize<Inputs...>::value, SIDE = 2 };
+  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * SIDE) + threadIdx.x;
   Line<I> line[SIDE];
   typename Op::_Acc total[SIDE];
   const auto value = [&](const Line<I>& at, int s, ptrdiff_t j) {
@@ -254,6 +258,59 @@ __device__ inline void reduce_tiny_lines(const Op& op, const Reduction<ShortLine
       post_line(op, plan, total[s], output + s * blockDim.x);
 }
 
+// Begin to copy elements that follow each other to shared memory.
+template <class T> __device__ inline void stage_elements(T* to, const T* from, int count) {
+  const int bytes = count * (int)sizeof(T);
+  if ((reinterpret_cast<size_t>(from) | bytes) % 16 == 0) {
+    for (int at = threadIdx.x; at < bytes / 16; at += blockDim.x)
+      copy_async<16>(reinterpret_cast<uint4*>(to) + at, reinterpret_cast<const uint4*>(from) + at);
+  } else {
+    for (int at = threadIdx.x; at < count; at += blockDim.x) to[at] = from[at];
+  }
+}
+// Begin to copy `count` elements of an input from number `first` on, and let it be the copy, which has
+// room for `room`. Return the place after it.
+template <class Input>
+__device__ inline unsigned char* stage_rows(Input& input, unsigned char* place, ptrdiff_t first,
+                                            int count, int room) {
+  if (!input.data) return place;  // a number
+  typedef typename Stored<typename Input::type>::type T;
+  T* const copy = reinterpret_cast<T*>(place);
+  stage_elements(copy, stored(input.data) + first, count);
+  input.data = reinterpret_cast<decltype(input.data)>(copy);
+  return place + room * sizeof(T);
+}
+
+// Rows without gaps between them, which begin anywhere: the threads of a block copy what is side by
+// side, and then read from shared memory what is not.
+template <class Op, int I, int O, int... K, class... Inputs>
+__device__ inline void reduce_staged_lines(const Op& op, const Reduction<ShortLines, I, O>& plan,
+                                           Numbers<K...>, Inputs... inputs) {
+  typedef typename Op::_Acc Acc;
+  __shared__ __align__(16) unsigned char stage[STAGED_BYTES];
+  const int width = 1 << plan.lanes, lane = threadIdx.x & (width - 1);
+  const int rows = blockDim.x >> plan.lanes, row = threadIdx.x >> plan.lanes;
+  const int length = (int)plan.length;
+  const ptrdiff_t first = (ptrdiff_t)blockIdx.x * rows, left = plan.outputs - first;
+  const int present = left < rows ? (int)left : rows;
+  unsigned char* place = stage;
+  ((place = stage_rows(inputs, place, first * length, present * length, rows * length)), ...);
+  commit_copies();
+  wait_for_copies(0);
+  __syncthreads();
+
+  const int mine = row < present ? row : 0;
+  const auto value = [&](int j) {
+    return op._value(inputs.item(Nth{mine * length + j})..., j, first + mine);
+  };
+  Partial<Acc> total{value(lane), true};
+#pragma unroll 4
+  for (int j = lane + width; j < length; j += width)
+    total.value = op._reduce(total.value, value(j));
+  total = join_warp(op, total, width);
+  if (lane == 0 && row < present) post_line(op, plan, total.value, first + row);
+}
+
 template <class Op, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<Lines, I, O>& plan,
                               const Inputs&... inputs) {
@@ -263,18 +320,12 @@ template <class Op, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ShortLines, I, O>& plan,
                               const Inputs&... inputs) {
   const typename UpTo<I>::type numbers;
-  if (plan.packed) {
+  if (plan.way == IN_PACKS)
     reduce_short_lines(op, plan, numbers, inputs...);
-    return;
-  }
-  const ptrdiff_t output = (ptrdiff_t)blockIdx.x * (blockDim.x * 2) + threadIdx.x;
-  if (plan.length <= 6) {
-    reduce_tiny_lines<2>(op, plan, output, numbers, inputs...);
-  } else {
-#pragma unroll 1
-    for (int s = 0; s < 2; ++s)
-      reduce_tiny_lines<1>(op, plan, output + s * blockDim.x, numbers, inputs...);
-  }
+  else if (plan.way == STAGED)
+    reduce_staged_lines(op, plan, numbers, inputs...);
+  else
+    reduce_tiny_lines(op, plan, numbers, inputs...);
 }
 
 }  // namespace kspec

@@ -38,7 +38,13 @@ _FEW_ROWS = 64  # of any alignment, which are read element by element
 _JOINED = 16  # partial results for each thread; more are joined in two rounds
 _BLOCK = 256
 _SHORT = 8  # packs of two outputs for each group of 4 threads at most: MOST_LANES of the kernel
-_TINY = 14  # elements that a single thread folds one by one
+_TINY = 4  # elements that a single thread folds one by one
+_TINY_APART = 14  # the same where packs are not aligned
+_IN_PACKS, _ONE_BY_ONE, _STAGED = range(3)  # kspec::ShortWay
+_STAGED_BYTES, _STAGED_THREADS = 16384, 128  # of a block's rows in shared memory; at least so many
+_STAGED_LANES = 32  # for each output at most
+_BANKS = 128  # bytes of shared memory that are read at once
+_CACHE_LINE = 128  # bytes
 _ROUND = 4  # packs that a thread of lines has in flight: UNROLL of the kernel
 _ELEMENTS_PER_LANE = 8  # fewer are not worth another thread
 _HOST_SPLIT = 65536  # elements of one output that are worth another host thread
@@ -173,13 +179,18 @@ def _lines(
     single = len(reduced.extents) == 1
     aligned, leader = _aligned(inputs, pack, (kept, 0), (reduced, 1)), -1
     moving = [k for k, one in enumerate(inputs) if reduced.strides[k][0]]
-    if single and any(not aligned >> k & 1 for k in moving):
+    whole = all(aligned >> k & 1 for k in moving)
+    if single and not whole:
         leader = moving[0]
         aligned = _abreast(inputs, leader, pack, kept)
-    splits, side, threads, packed = 1, 1, _BLOCK, 1
-    if single and length <= _TINY and pack > 1:
+    splits, side, threads, way = 1, 1, _BLOCK, _IN_PACKS
+    rows = _staged_rows(kept, reduced, inputs, multiprocessors) if length > _TINY else 0
+    if rows:
+        layout, way, threads = SHORT_LINES, _STAGED, max(_STAGED_THREADS, rows)
+        lanes, leader = (threads // rows - 1).bit_length(), -1
+    elif single and pack > 1 and length <= (_TINY if whole else _TINY_APART):
         layout, side, threads = SHORT_LINES, 2, 128
-        lanes, leader, packed = 0, -1, 0
+        lanes, leader, way = 0, -1, _ONE_BY_ONE
     elif any(not aligned >> k & 1 for k in moving):
         return None
     elif packs <= _SHORT:
@@ -201,9 +212,33 @@ def _lines(
     )
     each_round = _ROUND * splits << lanes
     last = (packs - 1) // each_round * each_round
-    head = struct.pack("3q4i", outputs, length, last, lanes, splits, leader, packed)
+    head = struct.pack("3q4i", outputs, length, last, lanes, splits, leader, way)
     tail = _pack_axes(kept, by_pack)
     return ReductionSchedule(layout, tiles, splits, threads, outputs * splits, head, tail)
+
+
+def _staged_rows(kept: Axes, reduced: Axes, inputs: Sequence[Member], multiprocessors: int) -> int:
+    """Return how many rows a block copies to shared memory; 0 if the kernel does better without."""
+    if len(kept.extents) != 1 or len(reduced.extents) != 1:
+        return 0
+    arrays = [(k, one.itemsize) for k, one in enumerate(inputs) if one.ptr]
+    length = reduced.extents[0]
+    steps = [(kept.strides[k][0], reduced.strides[k][0]) for k, _ in arrays]
+    if steps != [(length * size, size) for _, size in arrays]:
+        return 0  # there are gaps between them
+    rows = 2 * _STAGED_THREADS
+    while rows * length * sum(size for _, size in arrays) > _STAGED_BYTES:
+        rows //= 2
+    lanes = max(1, _STAGED_THREADS // max(1, rows))
+    if lanes > _STAGED_LANES or (lanes > 4 and kept.size < rows * multiprocessors):
+        return 0
+    # Blocks of long rows that share cache lines read them twice.
+    if lanes > 8 and any(rows * length * size % _CACHE_LINE for _, size in arrays):
+        return 0
+    # Rows whose threads would read the same banks of shared memory; measured on an H100.
+    if any(math.gcd(length * size, _BANKS) > 8 * lanes * size for _, size in arrays):
+        return 0
+    return rows
 
 
 def _abreast(inputs: Sequence[Member], leader: int, pack: int, *axes: Axes) -> int:

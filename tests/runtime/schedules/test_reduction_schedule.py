@@ -53,6 +53,19 @@ CASES = {
     "columns": ((big(16384, 16384),), (0,), COLUMNS, 16384 // 256, 8),
     "short rows": ((big(1 << 23, 32),), (1,), SHORT_LINES, (1 << 23) // 128, 1),
     "tiny rows": ((big(1 << 23, 3),), (1,), SHORT_LINES, (1 << 23) // 256, 1),
+    "rows of any length": ((big(1 << 20, 101),), (1,), SHORT_LINES, (1 << 20) // 32, 1),
+    "rows as long as all banks": ((big(1 << 20, 64),), (1,), LINES, (1 << 20) // 64, 1),
+    "two inputs in rows": (
+        (big(1 << 20, 9), big(1 << 20, 9)),
+        (1,),
+        SHORT_LINES,
+        (1 << 20) // 128,
+        1,
+    ),
+    "rows of 4 KB": ((big(1 << 20, 1000),), (1,), SHORT_LINES, (1 << 20) // 4, 1),
+    "odd rows of 4 KB": ((big(1 << 20, 1001),), (1,), LINES, (1 << 20) // 16, 1),
+    "few rows of 4 KB": ((big(500, 1000),), (1,), LINES, 32, 1),
+    "rows with gaps": ((big(1 << 20, 300)[:, :256],), (1,), LINES, (1 << 20) // 32, 1),
     "few long rows": ((big(64, 1 << 22),), (1,), LINES, 64, 8),
     "wide and low": ((big(64, 1 << 22),), (0,), COLUMNS, (1 << 22) // 512, 1),
     "tall and narrow": ((big(1 << 22, 64),), (0,), COLUMNS, 1, 4 * SMS),
@@ -87,7 +100,7 @@ def test_layouts(name: str) -> None:
 
 def test_lines_of_any_alignment_are_lines() -> None:
     assert schedule(big(1 << 20), offset=4).layout == LINES
-    assert schedule(big(4096, 1001), axis=(1,)).layout == LINES
+    assert schedule(big(4096, 5001), axis=(1,)).layout == LINES
 
 
 def test_packs_that_are_not_abreast_are_strided() -> None:
