@@ -17,7 +17,8 @@ from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.report.page import page_context, render_page
 from kspec.build.report.table import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
 from kspec.model.stages import COLUMNS, FLAT, LINES, ROWS, TILES
-from kspec.runtime.schedules import elementwise_schedule, reduction_schedule
+from kspec.runtime.schedules import elementwise_schedule
+from kspec.runtime.schedules.reductions import columns, lines, strided
 from tests.projects import ROOT, SHIFTS, write_project
 
 
@@ -66,9 +67,9 @@ class TestOccupancy:
         assert ELEMENTWISE_THREADS[FLAT] == elementwise_schedule._FLAT_THREADS
         assert ELEMENTWISE_THREADS[ROWS] == elementwise_schedule._ROW_THREADS
         assert ELEMENTWISE_THREADS[TILES] == elementwise_schedule._TILE_THREADS
-        assert REDUCTION_THREADS["strided"] == reduction_schedule._STRIDED_THREADS
-        assert REDUCTION_THREADS[LINES] == reduction_schedule._LINE_THREADS
-        assert REDUCTION_THREADS[COLUMNS] == reduction_schedule._COLUMN_THREADS
+        assert REDUCTION_THREADS["strided"] == strided._THREADS
+        assert REDUCTION_THREADS[LINES] == lines._MOST_THREADS[LINES]
+        assert REDUCTION_THREADS[COLUMNS] == columns._THREADS
 
     @pytest.mark.parametrize(
         ("rules", "threads"),

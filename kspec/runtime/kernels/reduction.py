@@ -38,13 +38,9 @@ from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.forms.window import WindowCallable
 from kspec.runtime.kernels.loop_nest import item_member, member_of
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reduction_schedule import (
-    MAX_ACCUMULATOR,
-    ReductionSchedule,
-    choose,
-    choose_host,
-    choose_strided,
-)
+from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, choose
+from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
+from kspec.runtime.schedules.reductions.strided import choose_host, choose_strided
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.sweep_schedule import choose_sweep
 

@@ -121,7 +121,7 @@ REDUCTIONS: dict[str, tuple[tuple[int, ...], Take, Any, str]] = {
     "tiny lines, with gaps": ((5001, 9), lambda x: x[:, 1:8], 1, SHORT_LINES),
     "staged lines": ((5001, 9), whole, 1, SHORT_LINES),
     "staged lines, misaligned": ((5002, 17), lambda x: x[1:], 1, SHORT_LINES),
-    "staged lines, long": ((3001, 333), whole, 1, SHORT_LINES),
+    "staged lines, long": ((3001, 320), whole, 1, SHORT_LINES),
     "columns": ((1001, 320), whole, 0, COLUMNS),
     "columns, odd": ((1001, 333), whole, 0, COLUMNS),
     "columns, tall": ((40_000, 32), whole, 0, COLUMNS),

@@ -28,6 +28,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose,
     choose_host,
 )
+from kspec.runtime.schedules.reductions import strided
 from kspec.runtime.schedules.strides import Axes
 from kspec.runtime.schedules.window_schedule import (
     boundary_value,
@@ -110,7 +111,7 @@ PACKED = {
     "kspec::Elements<kspec::Tiles, 2>": choose(
         Axes((64, 64), ((256, 4), (4, 256))), [FLOAT, RESULT], 4096
     ).elements,
-    "kspec::Reduction<kspec::Strided<8>, 2, 1>": reduction_schedule.choose_host(
+    "kspec::Reduction<kspec::Strided<8>, 2, 1>": strided.choose_host(
         Axes((3,), ((4,),) * 3), Axes((2,), ((4,),) * 2)
     ).pack(0),
     "kspec::Reduction<kspec::Lines, 2, 1>": reduction_schedule.choose(

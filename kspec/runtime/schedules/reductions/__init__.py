@@ -1,0 +1,1 @@
+"""Reductions: who reads which elements, and how threads and blocks share them."""

@@ -1,0 +1,163 @@
+"""What the schedules of reductions have in common: a sharing of the work in, packed bytes out.
+
+A `Sharing` is a decision, made by a rule or found by measuring; a `Reader` knows which decisions a
+kernel's layout can follow for given axes, and packs the structures of ``kspec/reduce.cuh``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Protocol
+
+from kspec.model.stages import strided_capacity
+from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules.elementwise_schedule import Member
+from kspec.runtime.schedules.strides import Axes
+
+MAX_SPLITS = 65535  # blocks along y
+
+# Returns how many blocks of so many threads of a layout's kernel a device holds at once.
+Resident = Callable[[str, int], int]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Sharing of a reduction among threads and blocks, as far as it is free.
+
+    Attributes
+    ----------
+    layout : str
+        Tag of ``kspec/layout.cuh``.
+    threads : int
+        Of a block.
+    splits : int
+        Blocks that share an output.
+    lanes : int
+        2^lanes threads share an output; not of columns.
+    side : int
+        Threads side by side in a block of columns.
+    way : {"packs", "elements", "staged"}
+        How lines are read.
+    """
+
+    layout: str
+    threads: int = 256
+    splits: int = 1
+    lanes: int = 0
+    side: int = 0
+    way: str = "packs"
+
+    @property
+    def choice(self) -> dict[str, int | str]:
+        """The attributes that are not the default ones."""
+        return {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if getattr(self, one.name) != one.default
+        }
+
+    @classmethod
+    def of(cls, choice: Mapping[str, int | str] | None) -> Sharing | None:
+        """Return the sharing that `choice` is of, or None if there is none of this kspec's."""
+        known = asdict(cls(""))
+        if choice is None or any(type(known.get(key)) is not type(choice[key]) for key in choice):
+            return None
+        return cls(**{**known, **choice})
+
+
+@dataclass(frozen=True)
+class ReductionSchedule:
+    """A sharing with its geometry and packed plan.
+
+    Attributes
+    ----------
+    layout : str
+        Tag of ``kspec/layout.cuh``.
+    tiles, splits : int
+        Blocks along x and y; `splits` of them share each output.
+    threads : int
+        Of a block.
+    partials : int
+        Accumulators in memory, when there is more than one split.
+    head, tail : bytes
+        ``kspec::Reduction`` before and after its pointers to scratch memory.
+    joins : int
+        Tickets of each block along x.
+    """
+
+    layout: str
+    tiles: int
+    splits: int
+    threads: int
+    partials: int
+    head: bytes
+    tail: bytes
+    joins: int = 1
+
+    @property
+    def tickets(self) -> int:
+        """Bytes of scratch memory that are zero before and after the launch."""
+        return -(-4 * self.tiles * self.joins // 256) * 256 if self.splits > 1 else 0
+
+    def scratch(self, accumulator: int) -> int:
+        """Bytes of scratch memory, tickets first, for accumulators of so many bytes."""
+        return self.tickets + self.partials * accumulator if self.splits > 1 else 0
+
+    def pack(self, scratch: int) -> bytes:
+        """Pack ``kspec::Reduction`` with the address of its scratch memory, or 0."""
+        pointers = struct.pack("2P", scratch + self.tickets if scratch else 0, scratch)
+        return self.head + pointers + self.tail
+
+
+class Reader(Protocol):
+    """A way to read the elements of a reduction, for axes that allow it."""
+
+    def rule(self, multiprocessors: int, resident: Resident) -> Sharing | None:
+        """Return the sharing that the rules prefer; None if another reader does better."""
+
+    def options(self, multiprocessors: int, resident: Resident) -> Iterator[Sharing]:
+        """Yield sharings that are worth measuring, all of which `fits` accepts."""
+
+    def fits(self, sharing: Sharing) -> bool:
+        """Whether the kernel can follow a sharing."""
+
+    def schedule(self, sharing: Sharing) -> ReductionSchedule:
+        """Return the schedule of a sharing that `fits` accepts."""
+
+
+def is_power(number: int) -> bool:
+    """Whether a number is a power of two."""
+    return number > 0 and number & (number - 1) == 0
+
+
+def aligned_inputs(inputs: Sequence[Member], pack: int, *axes: tuple[Axes, int]) -> int:
+    """Return a bit for each input whose packs are aligned: its address, and each stride.
+
+    `axes`: axes, and how many of the innermost are steps within packs.
+    """
+    bits = 0
+    for k, one in enumerate(inputs):
+        steps = [step for some, inner in axes for step in some.strides[k][inner:]]
+        if not any(step % (pack * one.itemsize) for step in (one.ptr, *steps)):
+            bits |= 1 << k
+    return bits
+
+
+def inputs_abreast(inputs: Sequence[Member], leader: int, pack: int, *axes: Axes) -> int:
+    """Return a bit for each input whose packs are aligned whenever those of the leader are."""
+
+    def places(k: int) -> list[int] | None:
+        """Packs of its elements: the first, and the steps to others."""
+        size = inputs[k].itemsize
+        ways = [inputs[k].ptr, *(step for one in axes for step in one.strides[k])]
+        return None if any(way % size for way in ways) else [way // size % pack for way in ways]
+
+    first = places(leader)
+    return sum(1 << k for k in range(len(inputs)) if first is not None and places(k) == first)
+
+
+def pack_both(kept: Axes, reduced: Axes, capacity: int = strided_capacity(1)) -> bytes:
+    """Pack the axes at the end of ``kspec::Reduction``."""
+    return marshal.pack_axes(kept, capacity) + marshal.pack_axes(reduced, capacity)
