@@ -12,31 +12,22 @@
     ]
 
 A line for each specialization and architecture, so that a diff of git says which kernel got
-larger.  Builds for all configured architectures write it and no build reads it, so compiled
-images do not depend on it.  It is TOML like the other files of a project.
+larger.  Builds for all configured architectures write it; `kspec.build.report.locking` compares.
+It is TOML like the other files of a project.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kspec.build.images import Built
-from kspec.build.plan import BuildPlan, Unit, make_unit
-from kspec.compiler.headers import carry_headers
-from kspec.cpp.directives import without_line_directives
 from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
-from kspec.model.manifest import ImageEntry
-from kspec.model.stages import CudaSource, Figures
+from kspec.model.stages import Figures
 from kspec.model.toml import toml_key, toml_value
-from kspec.render import specializations
-from kspec.spec.models import Spec
 
 VERSION = 1
 FILE_NAME = "kspec.lock"
@@ -122,35 +113,6 @@ class Lock:
         return ((kernel, row) for kernel in self.kernels for row in kernel.rows)
 
 
-def make_lock(plan: BuildPlan, images: Mapping[str, Built]) -> Lock:
-    """Return the lock of a build: `images` by stem, as of `kspec.build.images.build_images`."""
-    kernels = []
-    for unit in plan.units:
-        if unit.stem not in images:
-            continue
-        entry = images[unit.stem].entry
-        for kernel in _kernels(unit, plan, entry.compiler):
-            rows = tuple(_compiled(row, entry) for row in kernel.rows)
-            kernels.append(replace(kernel, rows=rows))
-    return Lock(tuple(kernels))
-
-
-def expected_lock(plan: BuildPlan, known: Lock) -> Lock:
-    """Return the lock of a plan as far as that can be said without a compiler.
-
-    Compilers and figures are those of `known`, where it has them.
-    """
-    before = {kernel.key: kernel for kernel in known.kernels}
-    kernels = []
-    for unit in plan.units:
-        for kernel in _kernels(unit, plan, ""):
-            old = before.get(kernel.key, kernel)
-            rows = {(row.name, row.arch): row for row in old.rows}
-            kept = tuple(rows.get((row.name, row.arch), row) for row in kernel.rows)
-            kernels.append(replace(kernel, compiler=old.compiler, rows=kept))
-    return Lock(tuple(kernels))
-
-
 def dump(lock: Lock) -> str:
     """Return the text of a lock; ``load(dump(lock)) == lock``."""
     parts = [f"{_HEAD}lock-version = {VERSION}\n"]
@@ -204,42 +166,6 @@ def read_lock(project: Path) -> Lock | None:
     except UnicodeDecodeError as error:
         raise ManifestError(f"{FILE_NAME} is damaged ({error}); run `kspec build`") from error
     return load(text)
-
-
-def source_digest(source: CudaSource) -> str:
-    """Return the digest of a source, wherever its lines come from."""
-    source = carry_headers(source)
-    content = {
-        "text": without_line_directives(source.text),
-        "headers": sorted([header.name, header.text] for header in source.headers),
-        "options": source.options,
-        "backend": source.backend,
-    }
-    encoded = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(encoded).hexdigest()[:32]
-
-
-def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKernel]:
-    """Yield the kernels of a unit that are precompiled, with rows that have no figures."""
-    for spec in unit.spec_file.specs:
-        names = dict.fromkeys(one.name_expression for one in specializations(spec))
-        if names:
-            rows = tuple(LockRow(name, arch) for name in names for arch in _archs(plan))
-            yield LockedKernel(unit.stem, spec.name, compiler, _digest(unit, spec, plan), rows)
-
-
-def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:
-    figures = entry.figures.get(row.arch, {}).get(row.name, Figures())
-    return replace(row, figures=replace(figures, constant_bytes=-1))  # many do not say
-
-
-def _digest(unit: Unit, spec: Spec, plan: BuildPlan) -> str:
-    alone = make_unit(plan.settings, replace(unit.spec_file, specs=(spec,)))
-    return source_digest(alone.source)
-
-
-def _archs(plan: BuildPlan) -> Iterable[str]:
-    return (target.arch for target in plan.settings.configured)
 
 
 def _rows(tables: Iterable[Mapping[str, Any]]) -> tuple[LockRow, ...]:

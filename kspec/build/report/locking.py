@@ -1,19 +1,27 @@
-"""``kspec.lock`` on disk: written by a build, compared by ``kspec check``."""
+"""The lock of a build: made of its plan and images, written, and compared by ``kspec check``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kspec.build.atomic_replace import write_whole
 from kspec.build.images import Built
 from kspec.build.package import stale
 from kspec.build.package.files import read_manifest
-from kspec.build.plan import BuildPlan
+from kspec.build.plan import BuildPlan, Unit, make_unit
 from kspec.build.report import lock as locks
-from kspec.build.report.lock import FILE_NAME, Lock
+from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow
+from kspec.compiler.headers import carry_headers
+from kspec.cpp.directives import without_line_directives
 from kspec.errors import ManifestError
+from kspec.model.manifest import ImageEntry
+from kspec.model.stages import CudaSource, Figures
+from kspec.render import specializations
+from kspec.spec.models import Spec
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
     if not plan.settings.is_complete:
         return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
-    before, after = _readable(plan.settings.project), locks.make_lock(plan, images)
+    before, after = _readable(plan.settings.project), make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
         return LockUpdate()
@@ -56,11 +64,11 @@ def lock_diff(plan: BuildPlan) -> str:
     if not path.is_file():
         if not _was_built(plan):
             return ""
-        text = locks.dump(locks.expected_lock(plan, Lock()))
+        text = locks.dump(expected_lock(plan, Lock()))
         return stale.file_diff(FILE_NAME, None, text.encode())
     have = path.read_bytes()
     known = _readable(plan.settings.project)
-    want = locks.dump(locks.expected_lock(plan, known or Lock())).encode()
+    want = locks.dump(expected_lock(plan, known or Lock())).encode()
     if known is None:
         have = b"(damaged)\n"
     return stale.file_diff(FILE_NAME, have, want) if have != want else ""
@@ -86,3 +94,68 @@ def _other_compiler(before: Lock | None, after: Lock) -> str:
         return ""
     old, new = ("; ".join(lock.compilers) for lock in (before, after))
     return f"{FILE_NAME} now records another compiler: {new}; before: {old}"
+
+
+def make_lock(plan: BuildPlan, images: Mapping[str, Built]) -> Lock:
+    """Return the lock of a build: `images` by stem, as of `kspec.build.images.build_images`."""
+    kernels = []
+    for unit in plan.units:
+        if unit.stem not in images:
+            continue
+        entry = images[unit.stem].entry
+        for kernel in _kernels(unit, plan, entry.compiler):
+            rows = tuple(_compiled(row, entry) for row in kernel.rows)
+            kernels.append(replace(kernel, rows=rows))
+    return Lock(tuple(kernels))
+
+
+def expected_lock(plan: BuildPlan, known: Lock) -> Lock:
+    """Return the lock of a plan as far as that can be said without a compiler.
+
+    Compilers and figures are those of `known`, where it has them.
+    """
+    before = {kernel.key: kernel for kernel in known.kernels}
+    kernels = []
+    for unit in plan.units:
+        for kernel in _kernels(unit, plan, ""):
+            old = before.get(kernel.key, kernel)
+            rows = {(row.name, row.arch): row for row in old.rows}
+            kept = tuple(rows.get((row.name, row.arch), row) for row in kernel.rows)
+            kernels.append(replace(kernel, compiler=old.compiler, rows=kept))
+    return Lock(tuple(kernels))
+
+
+def source_digest(source: CudaSource) -> str:
+    """Return the digest of a source, wherever its lines come from."""
+    source = carry_headers(source)
+    content = {
+        "text": without_line_directives(source.text),
+        "headers": sorted([header.name, header.text] for header in source.headers),
+        "options": source.options,
+        "backend": source.backend,
+    }
+    encoded = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKernel]:
+    """Yield the kernels of a unit that are precompiled, with rows that have no figures."""
+    for spec in unit.spec_file.specs:
+        names = dict.fromkeys(one.name_expression for one in specializations(spec))
+        if names:
+            rows = tuple(LockRow(name, arch) for name in names for arch in _archs(plan))
+            yield LockedKernel(unit.stem, spec.name, compiler, _digest(unit, spec, plan), rows)
+
+
+def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:
+    figures = entry.figures.get(row.arch, {}).get(row.name, Figures())
+    return replace(row, figures=replace(figures, constant_bytes=-1))  # many do not say
+
+
+def _digest(unit: Unit, spec: Spec, plan: BuildPlan) -> str:
+    alone = make_unit(plan.settings, replace(unit.spec_file, specs=(spec,)))
+    return source_digest(alone.source)
+
+
+def _archs(plan: BuildPlan) -> Iterable[str]:
+    return (target.arch for target in plan.settings.configured)
