@@ -23,6 +23,7 @@ BASE = (
     "config",
     "locks",
     "pickling",
+    "toml",
     "cpp",
     "model",
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from kspec import limits
+from kspec.build.report.lock import Lock, readable_lock
 from kspec.build.settings import Settings
 from kspec.compiler.carrying import leads_out
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
@@ -23,6 +24,7 @@ from kspec.files import is_file, resolved
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import form_name, name_refusal, operator_forms
 from kspec.model.stages import CudaSource, Header, Target
+from kspec.model.tuning import Tuned
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import Spec
@@ -51,12 +53,15 @@ class Unit:
         Those configured for it.
     looked_at : tuple of Path
         Files of the project that were looked for as headers, there or not.
+    tuned : mapping of str to (tuple of Tuned)
+        What `kspec tune` has measured of its kernels.
     """
 
     spec_file: SpecFile
     source: CudaSource
     archs: tuple[str, ...] = ()
     looked_at: tuple[Path, ...] = ()
+    tuned: Mapping[str, tuple[Tuned, ...]] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
@@ -114,7 +119,15 @@ def make_plan(settings: Settings) -> BuildPlan:
         raise SpecError("\n".join(f"{path}: the package needs this name; rename" for path in taken))
     if settings.torch:
         _check_operators(files)
-    return BuildPlan(settings, tuple(make_unit(settings, file) for file in files))
+    tuned = (readable_lock(settings.project) or Lock()).tuned
+    return BuildPlan(settings, tuple(_with_tuned(make_unit(settings, one), tuned) for one in files))
+
+
+def _with_tuned(unit: Unit, tuned: Mapping[tuple[str, str], tuple[Tuned, ...]]) -> Unit:
+    """Return a unit with the measurements of its kernels, which are by module and name."""
+    names = [spec.name for spec in unit.spec_file.specs]
+    own = {name: tuned[unit.stem, name] for name in names if (unit.stem, name) in tuned}
+    return replace(unit, tuned=own)
 
 
 def _check_operators(files: Sequence[SpecFile]) -> None:

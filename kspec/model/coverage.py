@@ -59,7 +59,7 @@ from kspec.model.stages import (
     to_aggregates,
     windowed,
 )
-from kspec.model.toml import toml_value
+from kspec.toml import toml_value
 
 Binding = tuple[tuple[str, str], ...]
 Types = Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...]

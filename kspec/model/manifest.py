@@ -26,6 +26,7 @@ from kspec.model.neighbours.windows import Window
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
+from kspec.model.tuning import Tuned, tuned_data, tuned_of
 
 SCHEMA = 3
 FILE_NAME = "manifest.json"
@@ -88,6 +89,8 @@ class ModuleEntry:
         The compiled image; None where only text was generated.
     coverage : mapping of str to Coverage
         Kernel to the precompiled specializations in its spec.
+    tuned : mapping of str to (tuple of Tuned)
+        Kernel to what `kspec tune` has measured of it.
     """
 
     stem: str
@@ -99,6 +102,7 @@ class ModuleEntry:
     headers: tuple[str, ...] = ()
     image: ImageEntry | None = None
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
+    tuned: Mapping[str, tuple[Tuned, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,9 @@ def _digest(text: str) -> str:
 def _module_data(entry: ModuleEntry) -> dict[str, Any]:
     data = asdict(entry)
     data["kernels"] = [_declaration_data(kernel) for kernel in entry.kernels]
+    del data["tuned"]
+    if entry.tuned:
+        data["tuned"] = {name: [*map(tuned_data, rows)] for name, rows in entry.tuned.items()}
     return data
 
 
@@ -245,6 +252,7 @@ def _module(data: dict[str, Any]) -> ModuleEntry:
         headers=tuple(data["headers"]),
         image=_image(image) if image is not None else None,
         coverage={name: _coverage(one) for name, one in data.get("coverage", {}).items()},
+        tuned={name: tuple(map(tuned_of, rows)) for name, rows in data.get("tuned", {}).items()},
     )
 
 

@@ -32,6 +32,7 @@ from kspec.model.stages import (
     CudaSource,
     Image,
 )
+from kspec.model.tuning import TunedTable
 from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable, Origin
@@ -216,6 +217,8 @@ class GeneratedModule:
         gradients = functools.partial(self._anywhere, name) if name else None
         kernel = kind(declaration, self._loader, gradients)
         kernel.origin = self._origin
+        if declaration.name in self._entry.tuned:
+            kernel.tuned = TunedTable(self._entry.tuned[declaration.name])
         return kernel
 
     def _anywhere(self, name: str) -> KernelCallable[Any]:

@@ -75,6 +75,9 @@ class Example(SpecModel):
     special_values: StrictBool = Field(
         True, description="Whether `kspec test` also tries NaN and infinities."
     )
+    tune: tuple[dict[str, tuple[int, ...]], ...] = Field(
+        (), description="More shapes that `kspec tune` measures: [{ x = [1000000, 100] }]."
+    )
     fixed_shapes: StrictBool = Field(
         False, description="Whether `kspec test` keeps to these shapes, axes and sizes."
     )
@@ -155,6 +158,7 @@ class BaseSpec(SpecModel):
             for name, text in self.example.values.items():
                 yield from rules.is_python_expression(text, "example", "values", name)
             yield from rules.example_is_small(self.example.shapes)
+            yield from rules.tuned_shapes_fit(self.example.shapes, self.example.tune)
 
 
 def accepted(info: ValidationInfo, *fields: str) -> bool:

@@ -28,6 +28,7 @@ from kspec.cpp.fragments import (
     unbalanced,
 )
 from kspec.cpp.names import name_problem
+from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import MAX_SIZE
 from kspec.model.signature import Signature
@@ -261,6 +262,24 @@ def example_is_small(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fault]:
         if min(shape, default=0) < 0 or math.prod(shape) > limits.EXAMPLE_ELEMENTS:
             message = f"an example has at most {limits.EXAMPLE_ELEMENTS} elements, not {shape}"
             yield Fault(("example", "shapes", name), message)
+
+
+def tuned_shapes_fit(
+    known: Mapping[str, tuple[int, ...]], given: Sequence[Mapping[str, tuple[int, ...]]]
+) -> Iterator[Fault]:
+    """Check that the shapes to tune are of arrays of the example, with as many axes."""
+    for number, shapes in enumerate(given):
+        for name, shape in shapes.items():
+            where = ("example", "tune", number, name)
+            if name not in known:
+                message = f"{name!r} is not an array of the example (it has: {', '.join(known)})"
+                yield Fault(where, message, at_key=True)
+            elif len(shape) != len(known[name]):
+                axes = counted(len(known[name]), "dimension")
+                yield Fault(where, f"{name!r} has {axes} in the example, not {len(shape)}")
+            elif min(shape, default=1) < 1 or math.prod(shape) > limits.EXAMPLE_ELEMENTS:
+                most = limits.EXAMPLE_ELEMENTS
+                yield Fault(where, f"an array to tune has 1 to {most} elements, not {shape}")
 
 
 def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Fault]:

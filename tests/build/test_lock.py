@@ -10,6 +10,7 @@ from kspec.build.images import unit_key
 from kspec.build.package import files
 from kspec.build.project import build_project, plan_project
 from kspec.build.report import lock as locks
+from kspec.build.report import locking
 from kspec.build.report.lock import Lock, LockedKernel, LockRow
 from kspec.compiler.cuda.nvrtc import nvrtc_build
 from kspec.errors import ManifestError
@@ -191,7 +192,7 @@ class TestCheck:
 
 def test_a_digest_does_not_depend_on_other_kernels(toy: Path) -> None:
     def digests() -> dict[tuple[str, str], str]:
-        lock = locks.expected_lock(plan_project(toy), Lock())
+        lock = locking.expected_lock(plan_project(toy), Lock())
         return {kernel.key: kernel.source for kernel in lock.kernels}
 
     before = digests()
@@ -208,7 +209,7 @@ class TestShipped:
     def test_it_is_what_the_manifest_says(self) -> None:
         plan = plan_project(ROOT)
         lock = lock_of(ROOT)
-        assert lock == locks.make_lock(plan, files.read_images(plan.settings.package_folder))
+        assert lock == locking.make_lock(plan, files.read_images(plan.settings.package_folder))
         unknown = [row for _, row in lock.rows if row.arch.startswith("sm_") and not row.numbers]
         assert not unknown, "run `kspec build`, and commit what it wrote"
 

@@ -10,6 +10,7 @@ from kspec.build.cli import (  # commands register themselves
     setup,
     testing,
     tracing,
+    tuning,
 )
 from kspec.build.cli.app import app, exit_code, main
 
@@ -26,4 +27,5 @@ __all__ = [
     "setup",
     "testing",
     "tracing",
+    "tuning",
 ]

@@ -152,6 +152,7 @@ def _module_entry(unit: Unit, image: ImageEntry | None) -> ModuleEntry:
         headers=tuple(header.name for header in unit.source.headers),
         image=image,
         coverage={spec.name: _coverage(unit, spec) for spec in unit.spec_file.specs},
+        tuned=unit.tuned,
     )
 
 

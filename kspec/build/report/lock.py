@@ -11,6 +11,10 @@
       { name = "l2norm<float, kspec::Lines>", arch = "sm_90", registers = 40, spills = 0, ... },
     ]
 
+    tuned = [
+      { gpu = "NVIDIA H200", types = ["float32"], sizes = [[1000], [64]], ... },
+    ]
+
 A line for each specialization and architecture, so that a diff of git says which kernel got
 larger.  Builds for all configured architectures write it; `kspec.build.report.locking` compares.
 It is TOML like the other files of a project.
@@ -27,7 +31,8 @@ from typing import Any
 from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
 from kspec.model.stages import Figures
-from kspec.model.toml import toml_key, toml_value
+from kspec.model.tuning import Tuned, tuned_data, tuned_of
+from kspec.toml import toml_key, toml_value
 
 VERSION = 1
 FILE_NAME = "kspec.lock"
@@ -82,6 +87,8 @@ class LockedKernel:
         else is in there, does not matter.
     rows : tuple of Row
         By specialization, then by architecture.
+    tuned : tuple of Tuned
+        What `kspec tune` has measured.
     """
 
     module: str
@@ -89,6 +96,7 @@ class LockedKernel:
     compiler: str
     source: str
     rows: tuple[LockRow, ...]
+    tuned: tuple[Tuned, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -112,6 +120,11 @@ class Lock:
         """Every row, with its kernel."""
         return ((kernel, row) for kernel in self.kernels for row in kernel.rows)
 
+    @property
+    def tuned(self) -> dict[tuple[str, str], tuple[Tuned, ...]]:
+        """Measurements of each kernel, by module and name."""
+        return {kernel.key: kernel.tuned for kernel in self.kernels if kernel.tuned}
+
 
 def dump(lock: Lock) -> str:
     """Return the text of a lock; ``load(dump(lock)) == lock``."""
@@ -124,6 +137,9 @@ def dump(lock: Lock) -> str:
             f"source = {toml_value(kernel.source)}\n"
             f"specializations = [\n{rows}]\n"
         )
+        if kernel.tuned:
+            tuned = "".join(f"  {toml_value(tuned_data(one))},\n" for one in kernel.tuned)
+            parts.append(f"tuned = [\n{tuned}]\n")
     return "".join(parts)
 
 
@@ -145,7 +161,12 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
         return Lock(
             tuple(
                 LockedKernel(
-                    module, name, one["compiler"], one["source"], _rows(one["specializations"])
+                    module,
+                    name,
+                    one["compiler"],
+                    one["source"],
+                    _rows(one["specializations"]),
+                    tuple(map(tuned_of, one.get("tuned", ()))),
                 )
                 for module, kernels in data.items()
                 for name, one in kernels.items()
@@ -153,6 +174,14 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def readable_lock(project: Path) -> Lock | None:
+    """Return the lock of a project, or None if it has none, or a damaged one."""
+    try:
+        return read_lock(project)
+    except ManifestError:
+        return None
 
 
 def read_lock(project: Path) -> Lock | None:

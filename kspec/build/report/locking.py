@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kspec.build.atomic_replace import write_whole
 from kspec.build.images import Built
@@ -14,10 +13,9 @@ from kspec.build.package import stale
 from kspec.build.package.files import read_manifest
 from kspec.build.plan import BuildPlan, Unit, make_unit
 from kspec.build.report import lock as locks
-from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow
+from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow, readable_lock
 from kspec.compiler.headers import carry_headers
 from kspec.cpp.directives import without_line_directives
-from kspec.errors import ManifestError
 from kspec.model.manifest import ImageEntry
 from kspec.model.stages import CudaSource, Figures
 from kspec.render import specializations
@@ -45,12 +43,13 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
     if not plan.settings.is_complete:
         return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
-    before, after = _readable(plan.settings.project), make_lock(plan, images)
+    before, after = readable_lock(plan.settings.project), make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
         return LockUpdate()
     write_whole(path, text)
-    return LockUpdate(True, _other_compiler(before, after))
+    notes = [_other_compiler(before, after), _tuned_before(after)]
+    return LockUpdate(True, "\n".join(filter(None, notes)))
 
 
 def lock_diff(plan: BuildPlan) -> str:
@@ -67,18 +66,11 @@ def lock_diff(plan: BuildPlan) -> str:
         text = locks.dump(expected_lock(plan, Lock()))
         return stale.file_diff(FILE_NAME, None, text.encode())
     have = path.read_bytes()
-    known = _readable(plan.settings.project)
+    known = readable_lock(plan.settings.project)
     want = locks.dump(expected_lock(plan, known or Lock())).encode()
     if known is None:
         have = b"(damaged)\n"
     return stale.file_diff(FILE_NAME, have, want) if have != want else ""
-
-
-def _readable(project: Path) -> Lock | None:
-    try:
-        return locks.read_lock(project)
-    except ManifestError:
-        return None
 
 
 def _was_built(plan: BuildPlan) -> bool:
@@ -87,6 +79,16 @@ def _was_built(plan: BuildPlan) -> bool:
     configured = {target.arch for target in plan.settings.configured}
     images = [module.image for module in index.modules if module.image] if index else []
     return any(set(image.archs) == configured for image in images)
+
+
+def _tuned_before(lock: Lock) -> str:
+    """Return a note on kernels that were tuned when their source was another one."""
+    old = [
+        f"{kernel.module}.{kernel.name}"
+        for kernel in lock.kernels
+        if not all(kernel.source.startswith(one.source) for one in kernel.tuned)
+    ]
+    return f"changed since they were tuned; run `kspec tune {' '.join(old)}`" if old else ""
 
 
 def _other_compiler(before: Lock | None, after: Lock) -> str:
@@ -144,7 +146,9 @@ def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKerne
         names = dict.fromkeys(one.name_expression for one in specializations(spec))
         if names:
             rows = tuple(LockRow(name, arch) for name in names for arch in _archs(plan))
-            yield LockedKernel(unit.stem, spec.name, compiler, _digest(unit, spec, plan), rows)
+            digest = _digest(unit, spec, plan)
+            tuned = unit.tuned.get(spec.name, ())
+            yield LockedKernel(unit.stem, spec.name, compiler, digest, rows, tuned)
 
 
 def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:

@@ -24,11 +24,11 @@ from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.files import naming
 from kspec.model.dtypes import canonical_name
 from kspec.model.signature import CParam, Signature
-from kspec.model.toml import toml_value
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import Spec
 from kspec.spec.schema import SCHEMA_FILE
+from kspec.toml import toml_value
 
 _NUMBERS: dict[str, Any] = {
     "int": 0,

@@ -45,13 +45,13 @@ from kspec.model.coverage import (
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE, form_of
 from kspec.model.neighbours.windows import BoundSizes
-from kspec.model.toml import toml_value
 from kspec.spec.document.edit import append_values, comments_of, remove_values, set_value
 from kspec.spec.document.positions import Path as TomlPath
 from kspec.spec.document.positions import scan_positions
 from kspec.spec.fields import dtype_of
 from kspec.spec.loader import SpecFile, load_specs
 from kspec.spec.models import ElementwiseSpec, RawSpec, Spec
+from kspec.toml import toml_value
 
 _MANY = 3  # places that are named
 

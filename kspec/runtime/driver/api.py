@@ -169,6 +169,7 @@ def multiprocessors(ordinal: int) -> int:
     return int(check(driver.cuDeviceGetAttribute(attribute, check(driver.cuDeviceGet(ordinal)))))
 
 
+@functools.cache
 def device_name(ordinal: int) -> str:
     """Return the marketing name of a device."""
     driver = _bindings()

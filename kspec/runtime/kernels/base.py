@@ -22,6 +22,7 @@ from kspec.model.declaration import Declaration, GeneratedDeclaration
 from kspec.model.infer import Binding, param_dtype
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
+from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.arguments.param_info import ParamInfo
 from kspec.runtime.callcache.cache import CacheEntry, CacheInfo, CallCache
@@ -72,6 +73,8 @@ class KernelCallable(Generic[DeclarationT]):
         What to check on the host device, unless the call says otherwise.
     origin : Origin or None
         Where it is from, if it was generated.
+    tuned : Chooser
+        Its measurements; setting others forgets the plans of earlier calls.
     """
 
     _call_cache_class: ClassVar[type[CallCache]] = CallCache
@@ -84,6 +87,7 @@ class KernelCallable(Generic[DeclarationT]):
     ) -> None:
         self.checks: Checks | None = None
         self.origin: Origin | None = None
+        self._tuned: Chooser = TunedTable()
         self._gradients = gradients
         self._declare(declaration, loader)
 
@@ -98,6 +102,16 @@ class KernelCallable(Generic[DeclarationT]):
     def declaration(self) -> DeclarationT:
         """Declaration by which the kernel is called."""
         return self._declaration
+
+    @property
+    def tuned(self) -> Chooser:
+        """Measurements of the kernel."""
+        return self._tuned
+
+    @tuned.setter
+    def tuned(self, tuned: Chooser) -> None:
+        self._tuned = tuned
+        self._call_cache = self._call_cache_class()
 
     def cache_info(self) -> CacheInfo:
         """Return the number of repeated calls that launch at once."""

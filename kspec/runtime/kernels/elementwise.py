@@ -239,7 +239,14 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         handle = resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
         loop = make_loop(
-            declaration, operands, shape, binding, call.device, windows, inferred.shape
+            declaration,
+            operands,
+            shape,
+            binding,
+            call.device,
+            windows,
+            inferred.shape,
+            self.tuned,
         )
         layout = loop.schedule.layout
         wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, inferred.sizes)

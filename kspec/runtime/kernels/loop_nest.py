@@ -6,7 +6,8 @@ A kernel that does not look gets the fewest axes, in the order of memory.  One t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
@@ -15,7 +16,9 @@ from kspec.model.infer import Binding, adjoint_window, param_dtype
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
+from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
 from kspec.runtime.arguments.binding import Operand, raw_ndims
+from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
@@ -23,9 +26,11 @@ from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
     Growth,
     Member,
+    choices,
     choose,
     choose_host,
     choose_single,
+    own_choice,
 )
 from kspec.runtime.schedules.item_schedule import ItemMember, choose_groups, choose_items
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
@@ -62,10 +67,12 @@ def make_loop(
     device: Device,
     windows: Sequence[BoundWindow],
     result: Shape,
+    tuned: Chooser,
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes.
 
-    `result`: shape of the outputs, which is another one for an adjoint.
+    `result`: shape of the outputs, which is another one for an adjoint.  `tuned`: what has been
+    measured.
     """
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
@@ -109,7 +116,12 @@ def make_loop(
     elif declaration.in_place:
         schedule = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:
-        schedule = choose(axes, members, size, flat=flat, tiles=not declaration.ordered)
+        tiles, wanted = not declaration.ordered, None
+        if tuned:
+            make = functools.partial(choices, axes, members, size, flat=flat, tiles=tiles)
+            own = functools.partial(own_choice, axes, members, size, flat=flat, tiles=tiles)
+            wanted = tuned.choice(tuning_case(device, binding, (axes.extents,), make, own))
+        schedule = choose(axes, members, size, flat=flat, tiles=tiles, wanted=wanted)
     dimensions = raw_ndims(operands)
     ndim = 1 if schedule.layout == FLAT else len(axes.extents)
     views = [
@@ -118,8 +130,9 @@ def make_loop(
         for number, operand in enumerate(looped)
         if operand.param.name == name
     ]
-    # A kernel that sees every axis sees more than how many elements there are.
-    growth = schedule.growth if merge or len(shape) == 1 else None
+    # A kernel that sees every axis sees more than how many elements there are; what was measured
+    # holds for some numbers only.
+    growth = schedule.growth if (merge or len(shape) == 1) and not tuned else None
     return Loop(schedule, (*dimensions, *[ndim] * len(views)), tuple(views), growth)
 
 
@@ -137,6 +150,18 @@ def _windowed_strides(view: ArrayView, axes: int, shape: Shape) -> tuple[int, ..
     split, outer = len(view.shape) - axes, shape[: len(shape) - axes]
     before = broadcast_strides(view.shape[:split], view.strides[:split], outer)
     return (*before, *view.strides[split:])
+
+
+def tuning_case(
+    device: Device,
+    binding: Binding,
+    sizes: Sizes,
+    options: Callable[[], Iterable[Choice]],
+    own: Callable[[], Choice],
+) -> TuningCase:
+    """Return the properties of a call by which what was measured is found."""
+    types = tuple(dtype for _, dtype in binding)
+    return TuningCase(driver.device_name(device.ordinal), types, sizes, options, own)
 
 
 def member_of(operand: Operand, binding: Binding) -> Member:

@@ -26,9 +26,9 @@ from kspec.model.declaration import Declaration, RawDeclaration, ReductionDeclar
 from kspec.model.forms.kinds import REDUCE, SCAN, form_of
 from kspec.model.manifest import ModuleEntry
 from kspec.model.stages import RawSymbol, Specialization, is_of_aggregates
-from kspec.model.toml import toml_value
 from kspec.runtime.driver.archs import device_arch, device_text
 from kspec.runtime.driver.device import Device
+from kspec.toml import toml_value
 
 Wanted = Specialization | RawSymbol
 _THEN = "then run `kspec build`"

@@ -46,6 +46,7 @@ from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.call import more_of
 from kspec.runtime.raw.call_cache import PreparedRaw
 from kspec.runtime.raw.declared import RawCallable
+from kspec.runtime.raw.measured import measured_template
 from kspec.runtime.raw.outputs import NewOutputs
 from kspec.runtime.raw.typed_args import declared_arguments, pack_declared
 from kspec.runtime.raw.untyped_args import RawArgument, listed_arguments
@@ -122,6 +123,8 @@ class RawFunction(RawCallable):
         given = args
         if self._returned and type(args) is not tuple:
             given = args = tuple(args)
+        if self.tuned and all(one is None for one in template):
+            template = measured_template(self.tuned, self.declaration, args)
         grid, block, args, shared_mem, values = self._configure(
             grid, block, args, shared_mem, template
         )

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kspec import config
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_capacity
+from kspec.model.tuning import Choice
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.strides import Axes
 
@@ -30,6 +31,7 @@ _TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.
 _TILE_THREADS = 256
 _ROW_THREADS = 128
 _FLAT_THREADS = 256
+_TUNED_THREADS = (64, 128, 256)  # of a block: what no kernel has too many registers for
 _TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles touches
 
 
@@ -132,6 +134,7 @@ def choose(
     *,
     flat: bool = True,
     tiles: bool = True,
+    wanted: Choice | None = None,
 ) -> ElementwiseSchedule:
     """Return a GPU's schedule of a loop.
 
@@ -147,20 +150,66 @@ def choose(
         Whether the number of axes does not matter.
     tiles : bool
         Whether elements may be visited in another order.
+    wanted : mapping, optional
+        One of `choices`, measured to be best for calls like this one; taken if it fits.
     """
+    possible = _possible(axes, members, size, flat, tiles)
+    best = next(iter(possible))
+    if wanted is None:
+        return possible[best]()
+    schedule = possible.get(str(wanted.get("layout")), possible[best])()
+    threads = wanted.get("threads")
+    if schedule.grid is not None or threads not in _TUNED_THREADS:
+        return schedule
+    growth = schedule.growth.in_blocks(int(threads)) if schedule.growth else None
+    return replace(schedule, block=int(threads), growth=growth)
+
+
+def choices(
+    axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, tiles: bool = True
+) -> Iterator[Choice]:
+    """Yield the choices worth measuring; `choose` can be told to want any of them."""
+    for make in _possible(axes, members, size, flat, tiles).values():
+        schedule = make()
+        blocks = _TUNED_THREADS if schedule.grid is None else (schedule.block,)
+        yield from (_choice(replace(schedule, block=threads)) for threads in blocks)
+
+
+def own_choice(
+    axes: Axes, members: Sequence[Member], size: int, *, flat: bool = True, tiles: bool = True
+) -> Choice:
+    """Return the choice of the rules, as one of `choices`."""
+    return _choice(choose(axes, members, size, flat=flat, tiles=tiles))
+
+
+def _choice(schedule: ElementwiseSchedule) -> Choice:
+    """Return the choice that a schedule is of."""
+    threads = {"threads": schedule.block} if schedule.grid is None else {}
+    return {"layout": schedule.layout, **threads}
+
+
+def _possible(
+    axes: Axes, members: Sequence[Member], size: int, flat: bool, tiles: bool
+) -> dict[str, Callable[[], ElementwiseSchedule]]:
+    """Return a maker of the schedule of each layout that fits, the best one first."""
+    anything = {strided(len(axes.extents)): lambda: _strided_schedule(axes, size, 2)}
     if len(members) > _MASK_BITS:
-        return _strided_schedule(axes, size, 2)
+        return anything
     pack = pack_size(member.pack_width for member in members)
     in_order = _in_order(axes, members)
     if flat and _is_all_flat(axes, members, in_order):
-        return _flat_schedule(members, in_order, size, pack)
+        return {FLAT: lambda: _flat_schedule(members, in_order, size, pack)}
     narrow = size < _NARROW_LIMIT and len(axes.extents) <= strided_capacity(1)
-    if pack > 1 and axes.extents and narrow:
-        if all(_is_row(axes, k, member) for k, member in enumerate(members)):
-            return _packs_schedule(axes, members, in_order, size, pack)
-        if tiles and (other := _other_axis(axes, members)):
-            return _tiles_schedule(axes, other, members, size)
-    return _strided_schedule(axes, size, 2)
+    if pack == 1 or not axes.extents or not narrow:
+        return anything
+    if all(_is_row(axes, k, member) for k, member in enumerate(members)):
+        packs = {PACKS: lambda: _packs_schedule(axes, members, in_order, size, pack)}
+        if not _makes_rows(axes, members, in_order, pack):
+            return packs | anything
+        return {ROWS: lambda: _rows_schedule(axes, size, axes.extents[0] // pack), **packs}
+    if tiles and (other := _other_axis(axes, members)):
+        return {TILES: lambda: _tiles_schedule(axes, other, members, size), **anything}
+    return anything
 
 
 def choose_single(
@@ -270,10 +319,9 @@ def _strided_schedule(axes: Axes, size: int, each: int) -> ElementwiseSchedule:
     return ElementwiseSchedule(strided(ndim), packed, -(-size // each), 128)
 
 
-def _packs_schedule(
-    axes: Axes, members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
-) -> ElementwiseSchedule:
-    aligned = [
+def _aligned(axes: Axes, members: Sequence[Member], flat: Sequence[bool], pack: int) -> list[bool]:
+    """Return of each operand whether its packs are aligned, and those of each row whole."""
+    return [
         all(
             one % (pack * member.itemsize) == 0
             for one in (member.ptr, *(() if flat[k] else axes.strides[k][1:]))
@@ -281,14 +329,22 @@ def _packs_schedule(
         and (flat[k] or axes.extents[0] % pack == 0)
         for k, member in enumerate(members)
     ]
+
+
+def _packs_schedule(
+    axes: Axes, members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
+) -> ElementwiseSchedule:
     elements = _strided_schedule(axes, size, 1).elements
-    row = axes.extents[0] // pack  # packs
+    elements += struct.pack("QQ", _mask(flat), _mask(_aligned(axes, members, flat, pack)))
+    return ElementwiseSchedule(PACKS, elements, size // pack + size % pack, 128)
+
+
+def _makes_rows(axes: Axes, members: Sequence[Member], flat: Sequence[bool], pack: int) -> bool:
+    """Whether the packs of every operand line up with the rows, which fill blocks."""
+    aligned = _aligned(axes, members, flat, pack)
     still = [not axes.strides[k][0] for k in range(len(members))]
     lined_up = all(one or quiet for one, quiet in zip(aligned, still, strict=True))
-    if lined_up and axes.extents[0] % pack == 0 and _fills_blocks(row):
-        return _rows_schedule(axes, elements, size, row)
-    elements += struct.pack("QQ", _mask(flat), _mask(aligned))
-    return ElementwiseSchedule(PACKS, elements, size // pack + size % pack, 128)
+    return lined_up and axes.extents[0] % pack == 0 and _fills_blocks(axes.extents[0] // pack)
 
 
 def _fills_blocks(packs: int) -> bool:
@@ -296,7 +352,8 @@ def _fills_blocks(packs: int) -> bool:
     return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_THREADS == 0 or packs >= 1024)
 
 
-def _rows_schedule(axes: Axes, elements: bytes, size: int, packs: int) -> ElementwiseSchedule:
+def _rows_schedule(axes: Axes, size: int, packs: int) -> ElementwiseSchedule:
+    elements = _strided_schedule(axes, size, 1).elements
     lanes = min((packs - 1).bit_length(), _ROW_THREADS.bit_length() - 1)
     outer = Axes(axes.extents[1:], tuple(steps[1:] for steps in axes.strides))
     elements += marshal.pack_axes(outer, strided_capacity(1)) + struct.pack("i4x", lanes)

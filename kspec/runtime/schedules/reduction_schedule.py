@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kspec.model.stages import pack_size, strided_capacity
+from kspec.model.tuning import Choice
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions.columns import ColumnReader
 from kspec.runtime.schedules.reductions.lines import LineReader
 from kspec.runtime.schedules.reductions.sharing import Reader, ReductionSchedule, Resident, Sharing
-from kspec.runtime.schedules.reductions.strided import StridedReader, choose_strided
+from kspec.runtime.schedules.reductions.strided import StridedReader
 from kspec.runtime.schedules.strides import Axes
 
 MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
@@ -54,31 +55,52 @@ def choose(
     accumulator : int
         Its bytes, or at least as many.
     wanted : Sharing, optional
-        What was measured to be best for calls like this one; taken if it fits.
+        A sharing that was measured to be best for calls like this one; taken if it fits.
     """
     readers = _readers(kept, reduced, inputs, accumulator)
     if wanted is not None:
         for reader in readers:
             if reader.fits(wanted):
                 return reader.schedule(wanted)
-    for reader in readers[:-1]:
-        sharing = reader.rule(multiprocessors, resident)
-        if sharing is not None:
-            return reader.schedule(sharing)
-    return choose_strided(kept, reduced, multiprocessors)
+    reader, sharing = _by_rule(readers, multiprocessors, resident)
+    return reader.schedule(sharing)
 
 
-def options(
+def choices(
     kept: Axes,
     reduced: Axes,
     inputs: Sequence[Member],
     multiprocessors: int,
     resident: Resident,
     accumulator: int = MAX_ACCUMULATOR,
-) -> Iterator[Sharing]:
-    """Yield what `choose` can be told to want, as far as it is worth measuring."""
+) -> Iterator[Choice]:
+    """Yield the choices worth measuring; `choose` can be told to want any of them."""
     for reader in _readers(kept, reduced, inputs, accumulator):
-        yield from reader.options(multiprocessors, resident)
+        yield from (one.choice for one in reader.options(multiprocessors, resident))
+
+
+def own_choice(
+    kept: Axes,
+    reduced: Axes,
+    inputs: Sequence[Member],
+    multiprocessors: int,
+    resident: Resident,
+    accumulator: int = MAX_ACCUMULATOR,
+) -> Choice:
+    """Return the choice of the rules, as one of `choices`."""
+    readers = _readers(kept, reduced, inputs, accumulator)
+    return _by_rule(readers, multiprocessors, resident)[1].choice
+
+
+def _by_rule(
+    readers: Sequence[Reader], multiprocessors: int, resident: Resident
+) -> tuple[Reader, Sharing]:
+    """Return the first reader that has a rule for its axes, and what that says."""
+    for reader in readers:
+        sharing = reader.rule(multiprocessors, resident)
+        if sharing is not None:
+            return reader, sharing
+    raise AssertionError("the last reader takes anything")
 
 
 def _readers(

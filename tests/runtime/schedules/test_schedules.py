@@ -7,8 +7,10 @@ all threads reach.
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,14 @@ import pytest
 import kspec
 from kspec.model import dtypes
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, CudaSource
+from kspec.model.tuning import Choice
 from kspec.pipeline import LazySource
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.kernels import loop_nest as loop
 from kspec.runtime.kernels import reduction
 from kspec.runtime.schedules import elementwise_schedule, reduction_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
+from kspec.runtime.schedules.reductions.sharing import Sharing
 from tests.runtime.schedules.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture
@@ -30,6 +34,26 @@ __all__ = ["layouts"]  # a fixture
 CHECKS = "memory,race"
 DTYPES = ["int8", "int32"]
 MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
+
+
+@dataclass
+class Told:
+    """What schedules are told to want, and what they could be told."""
+
+    wanted: Choice | None = None
+    choices: list[Choice] = field(default_factory=list)
+
+
+TOLD = Told()
+
+
+def some_choices(count: int) -> list[Choice]:
+    """Return a few of the choices of the last call, of every layout and way."""
+    kinds: dict[object, list[Choice]] = {}
+    for one in TOLD.choices:
+        kinds.setdefault((one["layout"], one.get("way")), []).append(one)
+    pick = random.Random(7)
+    return [one for some in kinds.values() for one in pick.sample(some, min(count, len(some)))]
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +70,19 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     def choose_walk(axes: Any, operands: Any, size: int, *, flat: bool, single: bool) -> Any:
         if single:
             return elementwise_schedule.choose_single(axes, operands, size, flat=flat, single=True)
-        return elementwise_schedule.choose(axes, operands, size, flat=flat)
+        TOLD.choices = list(elementwise_schedule.choices(axes, operands, size, flat=flat))
+        return elementwise_schedule.choose(axes, operands, size, flat=flat, wanted=TOLD.wanted)
 
     def split_axes(inputs: Sequence[Operand], *rest: Any) -> Any:
         members[:] = [member_of(one) for one in inputs]
         return split(inputs, *rest)
 
     def choose_fold(kept: Any, reduced: Any) -> Any:
-        return reduction_schedule.choose(
-            kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
-        )
+        given = kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
+        TOLD.choices = list(reduction_schedule.choices(*given))
+        return reduction_schedule.choose(*given, wanted=Sharing.of(TOLD.wanted))
 
+    monkeypatch.setattr(sys.modules[__name__], "TOLD", Told())
     monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
     monkeypatch.setattr(loop, "choose_host", choose_walk)
     monkeypatch.setattr(reduction, "split_axes", split_axes)
@@ -127,13 +153,42 @@ def test_an_output_that_a_macro_reads_is_loaded(name: str) -> None:
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_what_is_measured_of_elementwise_kernels_is_right(name: str, layouts: list[str]) -> None:
+    shape, of_x, y_shape, of_y, of_z, _ = ELEMENTWISE[name]
+    x, y = of_x(alone(numbers(shape, "int32"), 0)), of_y(alone(numbers(y_shape, "int32"), 0))
+    product = kspec.ElementwiseKernel("T x, T y", "T z", "z = x * y", "products")
+    target = alone(numbers(shape, "int32"), 0)
+    product(x, y, of_z(target))
+    for TOLD.wanted in some_choices(2):
+        of_z(target)[...] = 0
+        again = kspec.ElementwiseKernel("T x, T y", "T z", "z = x * y", "products")
+        again(x, y, of_z(target), sanitize=CHECKS)
+        np.testing.assert_array_equal(of_z(target), x * y, err_msg=str(TOLD.wanted))
+        assert layouts[-1] == TOLD.wanted["layout"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_what_is_measured_of_reductions_is_right(name: str, layouts: list[str]) -> None:
+    shape, of_x, axis, _ = REDUCTIONS[name]
+    values = of_x(alone(numbers(shape, "int32"), 0))
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
+    total(values, axis=axis)
+    want = values.sum(axis, dtype="int32")
+    for TOLD.wanted in some_choices(2):
+        np.testing.assert_array_equal(
+            total(values, axis=axis, sanitize=CHECKS), want, err_msg=str(TOLD.wanted)
+        )
+        assert layouts[-1] == TOLD.wanted["layout"]
+
+
 def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "RESIDENT", 1000)
     chosen: list[reduction_schedule.ReductionSchedule] = []
     choose = reduction_schedule.choose
 
-    def choose_and_keep(*args: Any) -> reduction_schedule.ReductionSchedule:
-        chosen.append(choose(*args))
+    def choose_and_keep(*args: Any, **rest: Any) -> reduction_schedule.ReductionSchedule:
+        chosen.append(choose(*args, **rest))
         return chosen[-1]
 
     monkeypatch.setattr(reduction_schedule, "choose", choose_and_keep)

@@ -140,7 +140,7 @@ class ColumnReader:
 
     @property
     def _beside(self) -> int:
-        """How many packs a row has more if it is shifted."""
+        """Additional packs of a row that is shifted."""
         rows = self._rows
         return 1 if rows is not None and rows.shifted >= 0 and rows.fold == 1 else 0
 
@@ -151,12 +151,12 @@ class ColumnReader:
         return sharing.threads // (sharing.side + self._beside) // period * period
 
     def _most_splits(self, sharing: Sharing) -> int:
-        """Return how many blocks of some size have rows to share."""
+        """Return the number of blocks that have rows to share."""
         assert self._rows is not None
         return min(-(-self._rows.count // (4 * self._down(sharing))), MAX_SPLITS)
 
     def rule(self, multiprocessors: int, resident: Resident) -> Sharing | None:
-        """Return the sharing by what an H200 has measured; None if packs do not fit."""
+        """Return the sharing that was best on an H200; None if packs do not fit."""
         rows = self._rows
         if rows is None:
             return None

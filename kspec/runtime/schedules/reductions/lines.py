@@ -101,7 +101,7 @@ class LineReader:
         return tuple(row for row, _ in whole) if steps == whole else ()
 
     def rule(self, multiprocessors: int, resident: Resident) -> Sharing | None:
-        """Return the sharing by what H100s and H200s have measured; None without packs."""
+        """Return the sharing that was best on H100s and H200s; None without packs."""
         outputs, length, packs = self.kept.size, self.reduced.size, self._packs
         staged = self._staged(multiprocessors) if length > _TINY else None
         if staged is not None:

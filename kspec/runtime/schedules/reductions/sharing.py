@@ -1,4 +1,4 @@
-"""What the schedules of reductions have in common: a sharing of the work in, packed bytes out.
+"""Common parts of the schedules of reductions: a sharing of the work in, packed bytes out.
 
 A `Sharing` is a decision, made by a rule or found by measuring; a `Reader` knows which decisions a
 kernel's layout can follow for given axes, and packs the structures of ``kspec/reduce.cuh``.

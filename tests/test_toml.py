@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from kspec.model.toml import toml_key, toml_value
+from kspec.toml import toml_key, toml_value
 
 
 @pytest.mark.parametrize(
