@@ -8,7 +8,8 @@ from typing import Any
 
 from kspec.runtime.driver import api as driver
 
-_CACHES = 3  # so many times the largest cache is overwritten before each run
+_WARM_UP = 5
+_CACHES = 4  # so many times the largest cache is overwritten before each run
 
 
 class Stopwatch:
@@ -46,7 +47,11 @@ class Stopwatch:
                 driver.check(bindings.cuEventDestroy(event))
 
     def median(self, function: Callable[[], Any], runs: int) -> float:
-        """Return the median of the times of some runs in seconds."""
+        """Return the median of the times of some runs in seconds, after a few that do not count."""
+        for _ in range(
+            _WARM_UP
+        ):  # a kernel's first calls are slower to queue than the memory to fill
+            function()
         return statistics.median(self._time(function) for _ in range(runs))
 
     def _time(self, function: Callable[[], Any]) -> float:

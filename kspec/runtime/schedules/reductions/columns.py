@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kspec.model.stages import COLUMNS
@@ -175,12 +175,12 @@ class ColumnReader:
         tiles = -(-self._packs // side)
         return Sharing(COLUMNS, _THREADS, side=-(-self._packs // tiles))
 
-    def _filled(self, sharing: Sharing, resident: Resident, share: float = 1) -> Sharing:
-        """Return the sharing with so many splits that they fill a share of the device."""
+    def _filled(self, sharing: Sharing, resident: Resident) -> Sharing:
+        """Return the sharing with so many splits that they fill the device."""
         side = sharing.side
         tiles = -(-self._packs // side) * (self.kept.size // self._columns)
         threads = self._threads(sharing)
-        fitting = int(resident(COLUMNS, threads) * share) // tiles
+        fitting = resident(COLUMNS, threads) // tiles
         splits = max(1, min(fitting, self._most_splits(sharing)))
         return Sharing(COLUMNS, sharing.threads, splits, side=side)
 
@@ -195,8 +195,11 @@ class ColumnReader:
         for side in sorted(sides):
             sharing = Sharing(COLUMNS, _THREADS, side=side)
             if self.fits(sharing):
-                shares = (self._filled(sharing, resident, share) for share in (0.5, 1, 2))
-                yield from dict.fromkeys((sharing, *shares))
+                most = self._most_splits(sharing)
+                splits = {most, *(1 << k for k in range(most.bit_length()))}
+                filled = self._filled(sharing, resident)
+                others = (replace(sharing, splits=one) for one in sorted(splits))
+                yield from dict.fromkeys((filled, *others))
             wide = Sharing(COLUMNS, _WIDE_THREADS, side=side)
             if self.fits(wide):
                 yield wide
