@@ -1,5 +1,5 @@
 // Reductions. Reduction<Layout, INPUTS, OUTPUTS> says which elements each output reduces and how
-// threads and blocks share them; kspec/runtime/schedules/reduction_schedule.py packs the same
+// threads and blocks share them; kspec/runtime/schedules/reductions packs the same
 // structures. When there are few outputs, `splits` blocks share each, and the last block to finish
 // adds the partial results.
 //
@@ -16,7 +16,7 @@
 
 namespace kspec {
 
-// Most threads of a block; kspec/runtime/schedules/reduction_schedule.py agrees.
+// Most threads of a block; kspec/runtime/schedules/reductions agrees.
 template <class Layout> struct MaxThreads { enum { value = 256 }; };
 template <> struct MaxThreads<Lines> { enum { value = 512 }; };
 

@@ -40,7 +40,7 @@ __device__ inline Partial<Acc> join_lanes(const Op& op, Partial<Acc> mine, int l
   return mine;
 }
 
-// Bytes of a block's rows in shared memory; kspec/runtime/schedules/reduction_schedule.py agrees.
+// Bytes of a block's rows in shared memory; kspec/runtime/schedules/reductions/lines.py agrees.
 enum { STAGED_BYTES = 16384 };
 
 // The number of an output, or of the first one where there is none.

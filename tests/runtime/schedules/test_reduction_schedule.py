@@ -76,7 +76,7 @@ CASES = {
     "every other element": ((big(1 << 28)[::2],), None, STRIDED, 1, 8 * SMS),
     "two inputs": ((big(1 << 24), big(1 << 24)), None, LINES, 1, 4 * SMS),
     "a broadcast row": ((big(4096, 4096), big(4096)), (1,), LINES, 4096 // 2, 1),
-    "fewer columns than a pack": ((big(1 << 20, 3),), (0,), COLUMNS, 1, 4 * SMS),
+    "fewer columns than a pack": ((big(1 << 22, 3),), (0,), COLUMNS, 1, 4 * SMS),
     "an odd number of columns": ((big(1 << 18, 1001),), (0,), COLUMNS, 4, SMS),
     "few columns of few rows": ((big(100, 3),), (0,), STRIDED, 1, None),
     "few columns with gaps": ((big(1 << 20, 7)[:, :3],), (0,), STRIDED, 1, None),
@@ -143,3 +143,9 @@ def test_the_host_gives_each_core_a_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     assert (one.layout, one.tiles, one.threads) == (STRIDED, 1, 1)
     assert one.splits == 16
     assert (many.tiles, many.splits) == (1000, 1)
+
+
+def test_little_is_joined_by_no_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # what is small is small here
+    assert schedule(big(1000, 1000), axis=(0,)).layout == STRIDED
+    assert schedule(big(3000, 1000), axis=(0,)).layout == COLUMNS

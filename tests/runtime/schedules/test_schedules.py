@@ -183,7 +183,7 @@ def test_what_is_measured_of_reductions_is_right(name: str, layouts: list[str]) 
 
 
 def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "RESIDENT", 1000)
+    TOLD.wanted = {"layout": COLUMNS, "splits": 90, "side": 63}
     chosen: list[reduction_schedule.ReductionSchedule] = []
     choose = reduction_schedule.choose
 

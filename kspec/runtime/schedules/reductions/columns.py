@@ -27,6 +27,8 @@ from kspec.runtime.schedules.strides import Axes
 
 _THREADS = 256  # kspec::MaxThreads of the layout
 _WIDE_THREADS = 128
+SMALL = 1 << 21  # elements, of which joining the results of several blocks takes too long
+_FEW_ROUNDS = 4  # of rows of a thread: with fewer, a block is not worth its part of the joining
 _FEW_ROWS = 64  # of any alignment, which are read element by element
 _JOINED = 16  # partial results for each thread; more are joined in two rounds
 
@@ -156,9 +158,12 @@ class ColumnReader:
         return min(-(-self._rows.count // (4 * self._down(sharing))), MAX_SPLITS)
 
     def rule(self, multiprocessors: int, resident: Resident) -> Sharing | None:
-        """Return the sharing that was best on an H200; None if packs do not fit."""
+        """Return the sharing that was best on an H200.
+
+        None if packs do not fit, or there is little to read.
+        """
         rows = self._rows
-        if rows is None:
+        if rows is None or self.kept.size * self.reduced.size <= SMALL:
             return None
         outer, beside = self.kept.size // self._columns, self._beside
         side = min(_WIDE_THREADS, self.room // self.pack)
@@ -181,7 +186,7 @@ class ColumnReader:
         tiles = -(-self._packs // side) * (self.kept.size // self._columns)
         threads = self._threads(sharing)
         fitting = resident(COLUMNS, threads) // tiles
-        splits = max(1, min(fitting, self._most_splits(sharing)))
+        splits = max(1, min(fitting, self._most_splits(sharing) // _FEW_ROUNDS))
         return Sharing(COLUMNS, sharing.threads, splits, side=side)
 
     def _threads(self, sharing: Sharing) -> int:

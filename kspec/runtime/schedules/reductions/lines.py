@@ -177,7 +177,10 @@ class LineReader:
             bool(self._row_bytes)
             and width <= min(_STAGED_LANES, length)
             and rows * sum(self._row_bytes) <= _STAGED_BYTES
-            and all(math.gcd(row, _BANKS) <= 8 * width * (row // length) for row in self._row_bytes)
+            and all(
+                math.gcd(row, _BANKS) <= width * max(16, 4 * (row // length))
+                for row in self._row_bytes
+            )
         )
 
     def schedule(self, sharing: Sharing) -> ReductionSchedule:
