@@ -64,7 +64,8 @@ def tune_command(
     if shapes and len(found) != 1:
         raise SpecError("--shape is for one kernel; name it")
     results = []
-    with progress_bar("tuning", len(found)) as advance:
+    count = sum(len(tune.shapes_of(one, shapes)) for one in found)
+    with progress_bar("tuning", count) as advance:
         for one in tune.tune(found, place, shapes, dict(map(_pair, dtype or ()))):
             results.append(one)
             advance(f"{one.kernel.module}.{one.kernel.name}")

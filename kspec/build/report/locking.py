@@ -46,7 +46,7 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
     before, after = readable_lock(plan.settings.project), make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
-        return LockUpdate()
+        return LockUpdate(note=_tuned_before(after))
     write_whole(path, text)
     notes = [_other_compiler(before, after), _tuned_before(after)]
     return LockUpdate(True, "\n".join(filter(None, notes)))

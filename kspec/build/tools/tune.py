@@ -2,7 +2,7 @@
 
 ::
 
-    for one in tune(subjects(plan, package, ["norms.l2norm"]), Device("cuda")):
+    for one in tune(tunables(plan, package, ["norms.l2norm"]), Device("cuda")):
         print(one.kernel, one.case.sizes, one.choice, one.gain)
 
 A kernel tells what can be chosen in a call (`kspec.model.tuning.TuningCase`).  Every choice runs
@@ -25,6 +25,7 @@ from kspec.build.report.lock import Lock, LockedKernel
 from kspec.errors import KspecError, SpecError
 from kspec.model.shapes import Shape
 from kspec.model.tuning import Choice, Tuned, TuningCase
+from kspec.render import specializations
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.timing import Stopwatch
 from kspec.runtime.kernels.base import KernelCallable
@@ -163,6 +164,13 @@ def _refusal(spec: Spec) -> str:
     return "" if spec.bindings() else "it is not precompiled"
 
 
+def shapes_of(kernel: Tunable, shapes: Shapes | None = None) -> list[Shapes]:
+    """Return the shapes that a kernel is measured on: given ones, or those of its example."""
+    example = kernel.spec.example
+    assert example is not None
+    return [shapes] if shapes else [{}, *example.tune]
+
+
 def tune(
     kernels: Sequence[Tunable],
     device: Device,
@@ -187,9 +195,7 @@ def tune(
     """
     with Stopwatch(device.ordinal) as watch:
         for kernel in kernels:
-            example = kernel.spec.example
-            assert example is not None
-            for some in [shapes] if shapes else [{}, *example.tune]:
+            for some in shapes_of(kernel, shapes):
                 yield _measured(kernel, some, types, device, watch, least_gain)
 
 
@@ -247,8 +253,12 @@ class _Contest:
         case = self._probe.case
         if case is None:
             return Measured(self._one)
-        own = dict(case.own())
-        choices = [choice for choice in case.options() if dict(choice) != own]
+        own, layouts = dict(case.own()), _layouts(self._one.spec)
+        choices = [
+            choice
+            for choice in case.options()
+            if dict(choice) != own and choice.get("layout") in layouts
+        ]
         times = [(self._first(choice), k) for k, choice in enumerate(choices)]
         finalists = [choices[k] for time, k in sorted(times)[:_FINALISTS] if time < math.inf]
         rounds = [[self._again(one) for one in (None, *finalists)] for _ in range(_ROUNDS)]
@@ -286,6 +296,11 @@ class _Contest:
             return True
         limit = _ROUNDING * examples.tolerance(self._call, got)
         return examples.worst_error(got, self._want) <= limit
+
+
+def _layouts(spec: Spec) -> set[object]:
+    """Return the layouts that are precompiled; None for choices that have none."""
+    return {None, *(getattr(one, "layout", None) for one in specializations(spec))}
 
 
 def updated_lock(lock: Lock, results: Sequence[Measured]) -> Lock:

@@ -78,6 +78,7 @@ class KernelCallable(Generic[DeclarationT]):
     """
 
     _call_cache_class: ClassVar[type[CallCache]] = CallCache
+    _tuned: Chooser = TunedTable()
 
     def __init__(
         self,
@@ -87,7 +88,6 @@ class KernelCallable(Generic[DeclarationT]):
     ) -> None:
         self.checks: Checks | None = None
         self.origin: Origin | None = None
-        self._tuned: Chooser = TunedTable()
         self._gradients = gradients
         self._declare(declaration, loader)
 
