@@ -321,6 +321,11 @@ def from_ctype(ctype: str) -> DType | None:
     return row or _BY_NAME.get(_C_ALIASES.get(words, ""))
 
 
+def spellings() -> tuple[str, ...]:
+    """Return every name of a dtype that is not a struct, sorted."""
+    return tuple(sorted({*_BY_NAME, *_ALIASES}))
+
+
 def names() -> str:
     """Return all canonical names in one line, for messages."""
     return f"{', '.join(_BY_NAME)}, structs such as {{x: float32, n: int32}}, raw bytes such as V8"

@@ -33,8 +33,15 @@ _EXTENTS = re.compile(r"([^\[\]{}]+?)\s*((?:\[\s*\d+\s*\]\s*)+)")
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
 _STRING_OR_LIST = {"anyOf": [_STRING, _STRINGS]}
-# A struct may be a table of its fields' types; nested ones are not described further.
-DTYPE = {"anyOf": [_STRING, {"type": "object", "minProperties": 1}]}
+# An editor underlines what is not one of these: a name, bytes, a texture, a dtype of a given byte
+# order, or a struct, which may be a table of its fields. Nested tables are not described further.
+DTYPE = {
+    "anyOf": [
+        {"type": "string", "enum": list(dtypes.spellings())},
+        {"type": "string", "pattern": rf"^([<=|].+|V[0-9]+|\{{.*\}}|{dtypes.TEXTURE.name})$"},
+        {"type": "object", "minProperties": 1},
+    ]
+}
 
 
 def wrong_type(value: object, expected: str, *location: str | int) -> FaultError:

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from kspec.model import dtypes
 from kspec.spec.schema import render_schema, spec_file_schema
 from tests.spec.test_loader import GOOD
 
@@ -29,6 +30,10 @@ def validates(schema: dict[str, Any], value: Any, definitions: dict[str, Any]) -
     types = schema.get("type", [])
     types = [types] if isinstance(types, str) else types
     if types and not any(isinstance(value, kinds[name]) for name in types):  # type: ignore[arg-type]
+        return False
+    if value not in schema.get("enum", [value]):
+        return False
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
         return False
     if isinstance(value, list):
         return all(validates(schema.get("items", {}), item, definitions) for item in value)
@@ -73,6 +78,17 @@ def test_good_and_bad_documents() -> None:
         {"raw": {"f": {"code": 3}}},
         {"raw": {"f": {"code": "x", "name": "f"}}},
         {"elementwise": {"f": {"operation": "x", "types": {"T": "float32"}}}},
+        {"elementwise": {"f": {"inputs": "", "operation": "x", "types": {"T": ["flaot32"]}}}},
+        {"elementwise": {"f": {"inputs": "", "operation": "x", "types": [{"T": "flaot32"}]}}},
     ]
     for wrong in bad:
         assert not validates(schema, wrong, definitions), wrong
+
+
+def test_every_spelling_of_a_dtype_is_known() -> None:
+    schema = json.loads(render_schema())
+    spellings = ("float32", "f4", "<f8", "double", "V8", "{x: f4, n: int32}", "bfloat16")
+    for name in spellings:
+        assert dtypes.canonical_name(name)
+        types = {"elementwise": {"f": {"inputs": "", "operation": "x", "types": {"T": [name]}}}}
+        assert validates(schema, types, schema["$defs"]), name
