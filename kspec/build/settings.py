@@ -27,6 +27,7 @@ from kspec.compiler.target import parse_targets
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import read_regular, resolved
 from kspec.model.stages import HOST, Target
+from kspec.spec.faults import unknown_key
 
 CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
@@ -127,7 +128,7 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
         raise SpecError(f"{CONFIGURATION}: [tool.kspec] must be a table")
     for key in table:
         if key not in _KEYS:
-            problems.append(f"unknown key {key!r}; expected {', '.join(_KEYS)}")
+            problems.append(unknown_key(key, _KEYS))
     specs = _folder(table, "specs", "specs", problems)
     package = _folder(table, "package", f"generated/{_default_package(document)}", problems)
     if not PurePosixPath(package).name.isidentifier():

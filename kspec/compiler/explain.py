@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from kspec.cpp.declarations import kernel_names
 from kspec.model.stages import CudaSource
 
 # NVRTC appends one pragma per name expression to the text, in an order of its own.
@@ -45,7 +46,9 @@ def explain(log: str, source: CudaSource) -> str:
     names = dict.fromkeys(repr(name.strip()) for name in _BAD_NAME.findall(log))
     if not names:
         return log
-    return f"{source.name}: no kernel fits the name expression {', '.join(names)}\n{log}"
+    have = ", ".join(kernel_names(source.text)) or "none"
+    what = f"no kernel fits the name expression {', '.join(names)} (the code has: {have})"
+    return f"{source.name}: {what}\n{log}"
 
 
 def _explain_header(name: str, source: CudaSource) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kspec.compiler.explain import explain
+from kspec.cpp.declarations import kernel_names
 from kspec.cpp.directives import unescaped
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
@@ -120,8 +121,14 @@ def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]
             found.append(one)
         elif name[1] not in names:  # the rest is about the same
             names.append(name[1])
-            message = f"no kernel fits the name expression {name[1]!r}: {one.message}"
-            found.append(Diagnostic("error", message))
+            have = ", ".join(kernel_names(source.text)) or "none"
+            found.append(
+                Diagnostic(
+                    "error",
+                    f"no kernel fits the name expression {name[1]!r} (the code has: {have}): "
+                    f"{one.message}",
+                )
+            )
     return tuple(found)
 
 

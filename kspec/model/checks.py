@@ -26,7 +26,8 @@ from typing import Any
 from kspec import config
 from kspec.errors import CheckOptionError
 
-MODES = ("init", "memory", "race", "undefined")
+RACE = "race"
+MODES = ("init", "memory", RACE, "undefined")
 UNCHECKED = ("none",)  # no mode: not even the bounds that are checked by default
 _ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
 

@@ -261,17 +261,25 @@ def bind_types(
         is_texture = given.dtype == dtypes.TEXTURE.name
         if not param.is_placeholder:
             if given.dtype != param.type:
+                end = "" if is_texture else f"; convert it to {param.type}"
                 noun = "it is a" if is_texture else "the array has dtype"
                 raise _mismatch(
-                    declaration, f"{param.name} is declared {param.type}, but {noun} {given.dtype}"
+                    declaration,
+                    f"{param.name} is declared {param.type}, but {noun} {given.dtype}{end}",
                 )
             continue
         before, by = bound.setdefault(param.type, (given.dtype, param.name))
         if before != given.dtype:
-            verb = "is" if is_texture else "has dtype"
+            if dtypes.TEXTURE.name in (before, given.dtype):
+                verb = "is" if is_texture else "has dtype"
+                raise _mismatch(
+                    declaration,
+                    f"{param.type} is {before} by {by}, but {param.name} {verb} {given.dtype}",
+                )
             raise _mismatch(
                 declaration,
-                f"{param.type} is {before} by {by}, but {param.name} {verb} {given.dtype}",
+                f"{param.type} is {before} by {by}, but {param.name} has dtype {given.dtype}; "
+                "convert one of them, or declare them with two placeholders",
             )
     for letter in declaration.placeholders:
         if letter not in bound:
@@ -327,17 +335,17 @@ def loop_shape(
         *zip(declaration.inputs, inputs, strict=True),
         *zip(declaration.outputs, outputs, strict=bool(outputs)),
     ]
-    found = [
-        split_core(declaration.name, param, one.shape)[0]
+    found = {
+        param.name: split_core(declaration.name, param, one.shape)[0]
         for param, one in pairs
         if one.shape is not None and not param.raw
-    ]
+    }
     if not found:
         return None
     try:
-        return broadcast(found)
+        return broadcast(list(found.values()))
     except ShapeError as error:
-        raise ShapeError(f"{declaration.name}: {error}") from None
+        raise ShapeError(f"{declaration.name}: {error} of {', '.join(found)}") from None
 
 
 def reduction_loop(

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kspec import limits
+from kspec.cpp.declarations import kernel_names
 from kspec.cpp.directives import header_names, macro_definitions
 from kspec.cpp.fragments import (
     dangling_operator,
@@ -291,7 +292,8 @@ def kernels_exist(text: str, name_expressions: tuple[str, ...]) -> Iterator[Faul
     for index, expression in enumerate(name_expressions):
         names = re.findall(r"[A-Za-z_]\w*", expression.partition("<")[0])
         if names and names[-1] not in words:
-            message = f"the code has no kernel {names[-1]!r}; name_expressions says which it has"
+            have = ", ".join(kernel_names(text)) or "none"
+            message = f"the code has no kernel {names[-1]!r} (it has: {have})"
             yield Fault(("name_expressions", index), message, offset=0, length=len(expression))
 
 

@@ -83,7 +83,7 @@ def test_bad_specs(run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('spec = "x"', "unknown key 'spec'; expected specs, package, archs"),
+        ('spec = "x"', "unknown key 'spec'; did you mean 'specs'?"),
         ('specs = "../specs"', "specs: '../specs' must be a folder inside the project"),
         ("specs = 3", "specs: must be a folder such as 'specs', not 3"),
         ('specs = "nowhere"', "there is no folder 'nowhere'"),
@@ -179,6 +179,15 @@ def test_demo(run, toy: Path) -> None:
     path = toy / "specs/squares.toml"
     path.write_text(path.read_text(encoding="utf-8").replace("a + b", "b + a"))
     assert "compiled on first use: squares; `kspec build`" in run("demo", "--project", toy)[2]
+
+
+def test_a_reference_that_fails_ends_no_demo(run, toy: Path) -> None:
+    path = toy / "specs/squares.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"x * x"', '"x[7.5]"'), encoding="utf-8")
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1 and "reference of kernel 'square': IndexError" in err
+    assert "squares.total " in out and "squares.square " in out
 
 
 def test_demo_of_code_that_does_not_compile(run, toy: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_standard_that_options_ask_for(options: tuple[str, ...], year: int):
 
 def test_wrong_name_expression():
     log = error_of("template <class T> __global__ void k(T* x) {}", "q<float>").log
-    assert "error: no kernel fits the name expression 'q<float>': " in log
+    assert "error: no kernel fits the name expression 'q<float>' (the code has: k): " in log
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,8 @@ def test_error_names_the_name_expression(bad: str) -> None:
     with pytest.raises(CompileError) as caught:
         nvrtc.compile_cuda(source, SM80)
     first = str(caught.value).partition("\n")[0]
-    assert first == f"scale.cu: no kernel fits the name expression {bad!r}"
+    have = "(the code has: scale, apply, plain)"
+    assert first == f"scale.cu: no kernel fits the name expression {bad!r} {have}"
 
 
 def test_error_for_a_header_that_is_nowhere() -> None:

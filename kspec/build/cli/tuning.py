@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -19,11 +19,11 @@ from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import print_filled, progress_bar
 from kspec.build.load import import_package
 from kspec.build.report import lock as locks
-from kspec.build.tools import tune
-from kspec.build.tools.warm import wanted_devices
 from kspec.diagnostics import counted
 from kspec.errors import SpecError
-from kspec.runtime.driver import api as driver
+
+if TYPE_CHECKING:
+    from kspec.build.tools.tune import Measured
 
 
 @app.command("tune")
@@ -52,6 +52,10 @@ def tune_command(
 
     Calls of about the same sizes on GPUs of the same name then run so.
     """
+    from kspec.build.tools import tune
+    from kspec.build.tools.warm import wanted_devices
+    from kspec.runtime.driver import api as driver
+
     (place,) = wanted_devices((device,))
     if place.is_host:
         raise SpecError("kspec tune measures on a GPU; the host device has nothing to choose")
@@ -86,16 +90,18 @@ def tune_command(
         raise typer.Exit(1)
 
 
-def _write(project: Path, results: Sequence[tune.Measured]) -> bool:
+def _write(project: Path, results: Sequence[Measured]) -> bool:
     """Write what was measured into the lock; return whether that has changed it."""
+    from kspec.build.tools.tune import updated_lock
+
     before = locks.read_lock(project) or locks.Lock()
-    after = tune.updated_lock(before, results)
+    after = updated_lock(before, results)
     if after != before:
         write_whole(project / locks.FILE_NAME, locks.dump(after).encode())
     return after != before
 
 
-def _table(results: Sequence[tune.Measured]) -> Table:
+def _table(results: Sequence[Measured]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
     table.add_column("kernel", overflow="fold")
     table.add_column("call", overflow="fold")

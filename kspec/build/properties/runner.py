@@ -45,7 +45,10 @@ _BUGS = (NameError, AttributeError, SyntaxError)
 
 @dataclass(frozen=True)
 class Subject:
-    """A kernel to test, in one of its forms: the spec, and the generated function or its method."""
+    """A kernel to test, in one of its forms: the spec, and the generated function or its method.
+
+    `place`: file and line of its reference.
+    """
 
     name: str
     spec: Spec
@@ -53,6 +56,11 @@ class Subject:
     package: str
     kernel: KernelCallable[Any]
     form: str = REDUCE
+    place: str = ""
+
+    def told(self, error: SpecError) -> str:
+        """Return the message about a reference, with its place."""
+        return f"{self.place}: {error}" if self.place else str(error)
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,8 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
                 called = getattr(function, form) if end else function
                 kernel = module_of(module).kernel(spec.name)
                 package_name = plan.settings.package_name
-                found.append(Subject(name, spec, called, package_name, kernel, form))
+                place = f"{unit.spec_file.path}:{unit.spec_file.lines[spec.name, 'reference']}"
+                found.append(Subject(name, spec, called, package_name, kernel, form, place))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SpecError(f"there is no kernel {unknown[0]!r}")
@@ -160,7 +169,7 @@ def test_kernel(subject: Subject, device: Device, count: int = EXAMPLES, seed: i
     except Unsatisfiable:
         problem = checker.refusal or "no arguments were found that the reference accepts"
     except SpecError as error:
-        problem = str(error)
+        problem = subject.told(error)
     if not problem and not checker.compared:
         problem = checker.refusal
     if subject.form == REDUCE:
@@ -255,7 +264,7 @@ class _Checker:
                     found.append((piece, examples.expected(part)))
             except SpecError as error:
                 if isinstance(error.__cause__, _BUGS):
-                    raise Mismatch(str(error)) from None
+                    raise Mismatch(self.subject.told(error)) from None
                 self.refusal = str(error)  # of arguments, as `numpy.max` has it of empty ones
         if pieces and not found:
             hypothesis.reject()
