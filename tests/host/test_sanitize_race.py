@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import kspec
 from tests.host.checked import COMPILERS, FINE, Checked, place_of
 
 RACES = r"""
@@ -249,3 +250,13 @@ def test_all_modes_together(compiler: str) -> None:
     assert total[0] == 31 * 16
     assert program.fault("scan", 1, 64, floats()).kind == "race"
     assert program.fault("grid_stride", 3, 64, floats(1000), 1001).kind == "illegal-address"
+
+
+def test_elements_of_small_arrays_race() -> None:
+    add = kspec.ElementwiseKernel("T a, int64 room", "raw T total", "total[room] += a", "add_up")
+    with pytest.raises(kspec.HostFault, match=r"add_up.*: race: .* hazard on global memory"):
+        add(np.ones(100), np.arange(100) % 2, np.zeros(2), sanitize="race")
+    apart = kspec.ElementwiseKernel("T a, int64 room", "raw T total", "total[room] += a", "add_up")
+    total = np.zeros(100)
+    apart(np.ones(100), np.arange(100), total, sanitize="race")
+    np.testing.assert_array_equal(total, 1)

@@ -22,7 +22,7 @@ from rich.text import Text
 from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
-from kspec.errors import CompileError, KspecError, ToolNotFoundError
+from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 
@@ -68,13 +68,22 @@ def run_demo(
                 continue
             name = f"{unit.stem}.{context.name}"
             call = examples.make_call(spec)
-            want = examples.expected(call)
+            try:
+                want = examples.expected(call)
+            except SpecError as error:  # the kernels after it are shown all the same
+                yield from (_failed(name, device, call, error) for device in devices)
+                continue
             numpy_seconds = _median_time(functools.partial(examples.expected, call, exact=False))
             for device in devices:
                 measure = functools.partial(
                     _measure, call, getattr(module, context.name), device, want
                 )
                 yield _row(name, call, device, numpy_seconds, measure)
+
+
+def _failed(name: str, device: Device, call: examples.ExampleCall, error: SpecError) -> DemoRow:
+    """Return the row of a kernel that has nothing to be compared with."""
+    return DemoRow(name, str(device), call.dtype, call.shape, np.nan, problem=str(error))
 
 
 def _row(

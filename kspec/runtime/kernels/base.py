@@ -103,6 +103,13 @@ class KernelCallable(Generic[DeclarationT]):
         """Declaration by which the kernel is called."""
         return self._declaration
 
+    def __repr__(self) -> str:
+        """Return the kind, the name and the parameters of the kernel."""
+        return f"<{self._declaration.kind} kernel {self.name}{self._signature()}>"
+
+    def _signature(self) -> str:
+        return ""
+
     @property
     def tuned(self) -> Chooser:
         """Measurements of the kernel."""
@@ -142,6 +149,9 @@ class KernelCallable(Generic[DeclarationT]):
 
 class GeneratedCallable(KernelCallable[GeneratedT]):
     """An elementwise or reduction kernel: its parameters and sources can be read."""
+
+    def _signature(self) -> str:
+        return f"({self._declaration.inputs}) -> ({self._declaration.outputs})"
 
     @property
     def in_params(self) -> tuple[ParamInfo, ...]:

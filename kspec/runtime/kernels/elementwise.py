@@ -238,6 +238,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             return Prepared(self._result(call), device=call.device, library=made_by)
         handle = resolve_stream(call, options.stream)
         operands = (*call.inputs, *call.outputs)
+        modes = modes_of_call(checks, call.device, declaration)
         loop = make_loop(
             declaration,
             operands,
@@ -247,11 +248,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             windows,
             inferred.shape,
             self.tuned,
+            modes,
         )
         layout = loop.schedule.layout
         wanted = Specialization(self.__name__, binding, layout, loop.raw_ndims, inferred.sizes)
         self._loader.check_captured(wanted, call.device, handle)
-        modes = modes_of_call(checks, call.device, declaration)
         kernel = self._loader.kernel(wanted, call.device, modes)
         elements = size_of(inferred.shape)
         grid, block = _geometry(self.__name__, loop.schedule, threads, elements, call.device)

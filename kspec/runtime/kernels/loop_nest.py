@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kspec.model import dtypes
+from kspec.model.checks import RACE
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, adjoint_window, param_dtype
 from kspec.model.neighbours.windows import BoundWindow
@@ -35,6 +36,8 @@ from kspec.runtime.schedules.elementwise_schedule import (
 from kspec.runtime.schedules.item_schedule import ItemMember, choose_groups, choose_items
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
+
+_MOST_APART = 1 << 20  # elements that get a thread each where races are looked for
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,12 @@ def make_loop(
     windows: Sequence[BoundWindow],
     result: Shape,
     tuned: Chooser,
+    modes: Sequence[str] = (),
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes.
 
     `result`: shape of the outputs, which is another one for an adjoint.  `tuned`: what has been
-    measured.
+    measured.  `modes`: what the host device checks.
     """
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
@@ -112,7 +116,9 @@ def make_loop(
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = size_of(shape)
     if device.is_host:
-        schedule = choose_host(axes, members, size, flat=flat, single=declaration.single)
+        # Elements of one thread do not race.
+        single = declaration.single or (RACE in modes and size <= _MOST_APART)
+        schedule = choose_host(axes, members, size, flat=flat, single=single)
     elif declaration.in_place:
         schedule = choose_single(axes, members, size, flat=flat, single=declaration.single)
     else:

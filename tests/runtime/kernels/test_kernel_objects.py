@@ -445,3 +445,10 @@ print(kernel.name, kernel.nin, *kernel.params, list(kernel.cached_codes), "x * x
 def test_kernels_of_generated_packages() -> None:
     printed = run_python(f"{BLOCKED}{GENERATED}", ROOT / "generated", ROOT)
     assert printed.strip() == f"l2norm 1 T x T y {[(F8, F8)]} True"
+
+
+def test_their_repr_has_the_signature() -> None:
+    add = kspec.ElementwiseKernel("T x, raw U y", "T z", "z = x + y[i]", "add")
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+    assert repr(add) == "<elementwise kernel add(T x, raw U y) -> (T z)>"
+    assert repr(total) == "<reduction kernel total(T x) -> (T y)>"
