@@ -27,7 +27,7 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 _SESSION = re.compile(r"^```python[^\n]*\n(?=>>> )", re.MULTILINE)
-_OUTSIDE = re.compile(r"\[([^]]+)\]\(\.\./[^)]*\.md\)")
+_UPWARDS = re.compile(r"\[([^]]+)\]\(((?:\.\./)+)[^)]*\.md\)")
 
 
 def _change(app: Any, name: str, source: list[str]) -> None:
@@ -36,7 +36,11 @@ def _change(app: Any, name: str, source: list[str]) -> None:
     Sessions of the interpreter are highlighted as such, and links to pages beside ``docs`` become
     their texts.
     """
-    source[0] = _OUTSIDE.sub(r"\1", _SESSION.sub("```pycon\n", source[0]))
+
+    def of_the_site(link: re.Match[str]) -> str:
+        return link[0] if link[2].count("/") <= name.count("/") else link[1]
+
+    source[0] = _UPWARDS.sub(of_the_site, _SESSION.sub("```pycon\n", source[0]))
 
 
 def setup(app: Any) -> None:

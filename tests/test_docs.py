@@ -2,13 +2,19 @@
 
 A Python snippet says behind its language what it needs: modules (```` ```python torch ````), or a
 GPU (```` ```python cupy gpu ````). It runs where that is, after the snippets before it.
+
+A TOML snippet that begins with ``# specs/<name>.toml`` is a spec file of the package `my_kernels`,
+which the Python snippets of its page may import.
 """
 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)([\w. ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FLAGS = doctest.ELLIPSIS
+_SPEC = re.compile(r"# (specs/\w+\.toml)\n")
+_PROJECT = '[project]\nname = "my"\n[tool.kspec]\npackage = "generated/my_kernels"\n'
 
 Needs = frozenset[str]  # modules, and "gpu"
 
@@ -48,11 +56,34 @@ def _runs() -> Iterator[Any]:
             yield pytest.param(page, needs, marks=marks, id="-".join((page.name, *sorted(needs))))
 
 
+def _build_specs(page: Path, project: Path) -> Path:
+    """Build the spec files of a page, without images; return the folder to import them from."""
+    files = {
+        match[1]: text
+        for _, _, text in snippets(page, "toml")
+        if (match := _SPEC.match(text)) is not None
+    }
+    if files:
+        (project / "specs").mkdir()
+        for name, text in {**files, "pyproject.toml": _PROJECT}.items():
+            (project / name).write_text(text, encoding="utf-8")
+        command = [sys.executable, "-m", "kspec.build", "build", "--no-compile"]
+        subprocess.run(
+            command, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
+        )
+    return project / "generated"
+
+
 @pytest.mark.parametrize(("page", "given"), list(_runs()))
-def test_python_snippets(page: Path, given: Needs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_snippets(
+    page: Path, given: Needs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for need in sorted(given - {"gpu"}):
         pytest.importorskip(need)
     monkeypatch.syspath_prepend(str(ROOT / "generated"))
+    monkeypatch.syspath_prepend(str(_build_specs(page, tmp_path)))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_kernels"]:
+        monkeypatch.delitem(sys.modules, name)
     runner = doctest.DocTestRunner(optionflags=_FLAGS)
     names: dict[str, object] = {}
     report: list[str] = []

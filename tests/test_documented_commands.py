@@ -39,7 +39,7 @@ SKIPPED = {
     r"python -m benchmarks": "takes minutes on a GPU; tests/benchmarks runs its parts",
     r"gdb |\(gdb\)": "a debugger waits for somebody who types",
 }
-NEEDS_GPU = r"kspec build --arch native|kspec warm( toy_kernels)?$"
+NEEDS_GPU = r"kspec build --arch native|kspec warm( toy_kernels)?$|kspec tune"
 # What is done before a command that looks back.
 BEFORE = {r"kspec trace$": "kspec trace -- pytest -q tests"}
 # What stands for something of the reader's.

@@ -153,7 +153,7 @@ def _texts() -> tuple[tuple[str, str, str], ...]:
 
 
 def _pages() -> Iterator[tuple[str, str, str]]:
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = _CODE.sub(lambda code: "\n" * code[0].count("\n"), path.read_text(encoding="utf-8"))
         for number, paragraph in _paragraphs(text):
             yield "pages", f"{path.relative_to(ROOT)}:{number}", paragraph
