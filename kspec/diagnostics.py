@@ -11,6 +11,7 @@ Errors carry them (`kspec.errors.KspecError.diagnostics`), builds return them, a
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -91,6 +92,15 @@ class Diagnostic:
 def by_place(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Return findings in the order of their files and lines; those without a file come last."""
     return tuple(sorted(found, key=lambda one: (not one.path, one.path, one.line, one.column)))
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """Return a message for an unknown key that suggests the nearest one."""
+    options = sorted(allowed)
+    near = difflib.get_close_matches(key, options, 1)
+    if near:
+        return f"unknown key {key!r}; did you mean {near[0]!r}?"
+    return f"unknown key {key!r}" + (f"; expected one of {', '.join(options)}" if options else "")
 
 
 def counted(count: int, noun: str) -> str:

@@ -24,10 +24,10 @@ from typing import Any
 
 from kspec.compiler.cuda.ptx import parse_isa
 from kspec.compiler.target import parse_targets
+from kspec.diagnostics import unknown_key
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import read_regular, resolved
 from kspec.model.stages import HOST, Target
-from kspec.spec.faults import unknown_key
 
 CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.

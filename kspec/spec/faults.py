@@ -9,7 +9,6 @@ an exception here, `kspec.spec.loader` into lines and carets of the spec file.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from kspec.diagnostics import unknown_key
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 
 # Pydantic's words, and ours: a list is what TOML and JSON call a tuple.
@@ -142,15 +142,6 @@ def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]
         yield Fault(
             location, f"{message}, not {found}" if wrong_type else message, wrong_type=wrong_type
         )
-
-
-def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """Return a message for an unknown key that suggests the nearest one."""
-    options = sorted(allowed)
-    near = difflib.get_close_matches(key, options, 1)
-    if near:
-        return f"unknown key {key!r}; did you mean {near[0]!r}?"
-    return f"unknown key {key!r}" + (f"; expected one of {', '.join(options)}" if options else "")
 
 
 def error_for(

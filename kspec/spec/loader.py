@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kspec import limits
-from kspec.diagnostics import Diagnostic, by_place
+from kspec.diagnostics import Diagnostic, by_place, unknown_key
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.files import resolved
 from kspec.spec import rules
@@ -35,7 +35,7 @@ from kspec.spec.document.positions import (
     content_offsets,
     scan_positions,
 )
-from kspec.spec.faults import Fault, unknown_key
+from kspec.spec.faults import Fault
 from kspec.spec.gradients.kernels import assignment, gradient_spec, kernel_faults
 from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
 from kspec.spec.struct_tables import Struct, struct_dtype
