@@ -155,7 +155,13 @@ class TestCheck:
         (built / locks.FILE_NAME).unlink()
         assert "--- /dev/null\n+++ kspec.lock (by kspec build)\n" in self.stale(run, built)
 
-    @pytest.mark.parametrize("data", [b"", b"\xff", b"lock-version = 9\n"])
+    def test_newer(self, run, built: Path) -> None:
+        (built / locks.FILE_NAME).write_bytes(b"lock-version = 9\n")
+        status, _, err = run("check", "--project", built)
+        assert status == 1
+        assert err == "kspec: kspec.lock has version 9, this kspec knows 1: upgrade kspec\n"
+
+    @pytest.mark.parametrize("data", [b"", b"\xff"])
     def test_damaged(self, run, built: Path, data: bytes) -> None:
         (built / locks.FILE_NAME).write_bytes(data)
         assert "-(damaged)\n" in self.stale(run, built)

@@ -120,6 +120,15 @@ class TestBuild:
             assert note == "changed since they were tuned; run `kspec tune squares.total`"
         assert "tuned = [" in (tuned / locks.FILE_NAME).read_text(encoding="utf-8")
 
+    def test_a_newer_lock_is_left_alone(self, tuned: Path) -> None:
+        path = tuned / locks.FILE_NAME
+        path.write_text(path.read_text().replace("lock-version = 1", "lock-version = 2"))
+        before = path.read_bytes()
+        for use in (build_project, check_project):
+            with pytest.raises(ManifestError, match="version 2, this kspec knows 1: upgrade kspec"):
+                use(tuned)
+        assert path.read_bytes() == before
+
     def test_a_damaged_lock_has_none(self, tuned: Path) -> None:
         (tuned / locks.FILE_NAME).write_text("lock-version = [", encoding="utf-8")
         assert not any(unit.tuned for unit in plan_project(tuned).units)

@@ -47,6 +47,10 @@ _FIGURES = {
 }
 
 
+class NewerLockError(ManifestError):
+    """A newer kspec has written a lock."""
+
+
 @dataclass(frozen=True)
 class LockRow:
     """One specialization for one architecture; PTX has no figures.
@@ -155,7 +159,7 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
         data = tomllib.loads(text)
         version = data.pop("lock-version")
         if version > VERSION:
-            raise ManifestError(
+            raise NewerLockError(
                 f"{path} has version {version}, this kspec knows {VERSION}: upgrade kspec"
             )
         return Lock(
@@ -177,9 +181,17 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
 
 
 def readable_lock(project: Path) -> Lock | None:
-    """Return the lock of a project, or None if it has none, or a damaged one."""
+    """Return the lock of a project, or None if it has none, or a damaged one.
+
+    Raises
+    ------
+    NewerLockError
+        If a newer kspec has written it, whose measurements a build would lose.
+    """
     try:
         return read_lock(project)
+    except NewerLockError:
+        raise
     except ManifestError:
         return None
 

@@ -38,7 +38,7 @@ from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.forms.window import WindowCallable
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, choices, choose, own_choice
+from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, ReductionLoop
 from kspec.runtime.schedules.reductions.sharing import ReductionSchedule, Sharing
 from kspec.runtime.schedules.reductions.strided import choose_host, choose_strided
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
@@ -271,15 +271,13 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         else:
             members = [member_of(operand, binding) for operand in inputs]
             accumulator = known_size(self.declaration, binding) or MAX_ACCUMULATOR
-            given = kept_axes, reduced_axes, members, count, resident, accumulator
+            loop = ReductionLoop(kept_axes, reduced_axes, members, count, resident, accumulator)
             wanted = None
             if self.tuned:
                 sizes = kept_axes.extents, reduced_axes.extents
-                make = functools.partial(choices, *given)
-                own = functools.partial(own_choice, *given)
-                case = tuning_case(call.device, binding, sizes, make, own)
+                case = tuning_case(call.device, binding, sizes, loop.choices, loop.own_choice)
                 wanted = self.tuned.choice(case)
-            schedule = choose(*given, Sharing.of(wanted))
+            schedule = loop.schedule(Sharing.of(wanted))
         return schedule, load(schedule.layout)
 
 

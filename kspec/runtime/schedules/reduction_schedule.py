@@ -14,6 +14,8 @@ the partial results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from kspec.model.stages import pack_size, strided_capacity
 from kspec.model.tuning import Choice
@@ -31,18 +33,11 @@ _COLUMN_ROOM = 512  # accumulators of a block side by side
 _LARGE = 96  # bytes of an accumulator; of larger ones shared memory holds half as many
 
 
-def choose(
-    kept: Axes,
-    reduced: Axes,
-    inputs: Sequence[Member],
-    multiprocessors: int,
-    resident: Resident,
-    accumulator: int = MAX_ACCUMULATOR,
-    wanted: Sharing | None = None,
-) -> ReductionSchedule:
-    """Return a GPU's schedule to fold `reduced.size` elements into each of `kept.size` outputs.
+@dataclass(frozen=True)
+class ReductionLoop:
+    """A reduction of `reduced.size` elements into each of `kept.size` outputs, on a GPU.
 
-    Parameters
+    Attributes
     ----------
     kept, reduced : Axes
         Collapsed axes; the inputs are the first operands of `kept`, and those of `reduced`.
@@ -54,69 +49,61 @@ def choose(
         Asked for the layout that is chosen.
     accumulator : int
         Its bytes, or at least as many.
-    wanted : Sharing, optional
-        A sharing that was measured to be best for calls like this one; taken if it fits.
     """
-    readers = _readers(kept, reduced, inputs, accumulator)
-    if wanted is not None:
-        for reader in readers:
-            if reader.fits(wanted):
+
+    kept: Axes
+    reduced: Axes
+    inputs: Sequence[Member]
+    multiprocessors: int
+    resident: Resident
+    accumulator: int = MAX_ACCUMULATOR
+
+    def schedule(self, wanted: Sharing | None = None) -> ReductionSchedule:
+        """Return the schedule.
+
+        Parameters
+        ----------
+        wanted : Sharing, optional
+            A sharing that was measured to be best for calls like this one; taken if it fits.
+        """
+        for reader in self._readers:
+            if wanted is not None and reader.fits(wanted):
                 return reader.schedule(wanted)
-    reader, sharing = _by_rule(readers, multiprocessors, resident)
-    return reader.schedule(sharing)
+        reader, sharing = self._by_rule()
+        return reader.schedule(sharing)
 
+    def choices(self) -> Iterator[Choice]:
+        """Yield the choices worth measuring; `schedule` can be told to want any of them."""
+        for reader in self._readers:
+            for one in reader.options(self.multiprocessors, self.resident):
+                yield one.choice
 
-def choices(
-    kept: Axes,
-    reduced: Axes,
-    inputs: Sequence[Member],
-    multiprocessors: int,
-    resident: Resident,
-    accumulator: int = MAX_ACCUMULATOR,
-) -> Iterator[Choice]:
-    """Yield the choices worth measuring; `choose` can be told to want any of them."""
-    for reader in _readers(kept, reduced, inputs, accumulator):
-        yield from (one.choice for one in reader.options(multiprocessors, resident))
+    def own_choice(self) -> Choice:
+        """Return the choice of the rules, as one of `choices`."""
+        return self._by_rule()[1].choice
 
+    def _by_rule(self) -> tuple[Reader, Sharing]:
+        """Return the first reader that has a rule for its axes, and what that says."""
+        for reader in self._readers:
+            sharing = reader.rule(self.multiprocessors, self.resident)
+            if sharing is not None:
+                return reader, sharing
+        raise AssertionError("the last reader takes anything")
 
-def own_choice(
-    kept: Axes,
-    reduced: Axes,
-    inputs: Sequence[Member],
-    multiprocessors: int,
-    resident: Resident,
-    accumulator: int = MAX_ACCUMULATOR,
-) -> Choice:
-    """Return the choice of the rules, as one of `choices`."""
-    readers = _readers(kept, reduced, inputs, accumulator)
-    return _by_rule(readers, multiprocessors, resident)[1].choice
-
-
-def _by_rule(
-    readers: Sequence[Reader], multiprocessors: int, resident: Resident
-) -> tuple[Reader, Sharing]:
-    """Return the first reader that has a rule for its axes, and what that says."""
-    for reader in readers:
-        sharing = reader.rule(multiprocessors, resident)
-        if sharing is not None:
-            return reader, sharing
-    raise AssertionError("the last reader takes anything")
-
-
-def _readers(
-    kept: Axes, reduced: Axes, inputs: Sequence[Member], accumulator: int
-) -> tuple[Reader, ...]:
-    """Return those that the arrays allow, the best one first; the last takes any."""
-    strided = StridedReader(kept, reduced)
-    if not _packs_fit(kept, reduced, inputs):
+    @cached_property
+    def _readers(self) -> tuple[Reader, ...]:
+        """Those that the arrays allow, the best one first; the last takes any."""
+        kept, reduced, inputs = self.kept, self.reduced, self.inputs
+        strided = StridedReader(kept, reduced)
+        if not _packs_fit(kept, reduced, inputs):
+            return (strided,)
+        pack = pack_size(one.pack_width for one in inputs)
+        if _runs_along(reduced, inputs) and _is_whole(reduced, pack):
+            return LineReader(kept, reduced, inputs, pack), strided
+        if _runs_along(kept, inputs):
+            room = _COLUMN_ROOM if self.accumulator <= _LARGE else _COLUMN_ROOM // 2
+            return ColumnReader(kept, reduced, inputs, pack, room), strided
         return (strided,)
-    pack = pack_size(one.pack_width for one in inputs)
-    if _runs_along(reduced, inputs) and _is_whole(reduced, pack):
-        return LineReader(kept, reduced, inputs, pack), strided
-    if _runs_along(kept, inputs):
-        room = _COLUMN_ROOM if accumulator <= _LARGE else _COLUMN_ROOM // 2
-        return ColumnReader(kept, reduced, inputs, pack, room), strided
-    return (strided,)
 
 
 def _packs_fit(kept: Axes, reduced: Axes, inputs: Sequence[Member]) -> bool:

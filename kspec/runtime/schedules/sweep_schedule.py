@@ -53,7 +53,7 @@ def choose_sweep(
 ) -> ReductionSchedule | None:
     """Return a GPU's schedule of a pairwise reduction, or None for other reductions.
 
-    The parameters are those of `kspec.runtime.schedules.reduction_schedule.choose`.
+    The parameters are those of `kspec.runtime.schedules.reduction_schedule.ReductionLoop`.
     """
     outputs, length = kept.size, reduced.size
     few = max(len(kept.extents), len(reduced.extents)) <= _CAPACITY

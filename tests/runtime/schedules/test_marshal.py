@@ -21,13 +21,14 @@ from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, pack_size
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.memory.array_view import ArrayView, c_strides, numpy_dtype
-from kspec.runtime.schedules import marshal, reduction_schedule
+from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import (
     Member,
     _strided_schedule,
     choose,
     choose_host,
 )
+from kspec.runtime.schedules.reduction_schedule import ReductionLoop
 from kspec.runtime.schedules.reductions import strided
 from kspec.runtime.schedules.strides import Axes
 from kspec.runtime.schedules.window_schedule import (
@@ -114,16 +115,20 @@ PACKED = {
     "kspec::Reduction<kspec::Strided<8>, 2, 1>": strided.choose_host(
         Axes((3,), ((4,),) * 3), Axes((2,), ((4,),) * 2)
     ).pack(0),
-    "kspec::Reduction<kspec::Lines, 2, 1>": reduction_schedule.choose(
+    "kspec::Reduction<kspec::Lines, 2, 1>": ReductionLoop(
         Axes((3,), ((16384,), (16384,), (4,))),
         Axes((4096,), ((4,),) * 2),
         [FLOAT] * 2,
         1,
         lambda *_: 1,
-    ).pack(0),
-    "kspec::Reduction<kspec::Columns, 1, 1>": reduction_schedule.choose(
+    )
+    .schedule()
+    .pack(0),
+    "kspec::Reduction<kspec::Columns, 1, 1>": ReductionLoop(
         Axes((64,), ((4,), (4,))), Axes((99999,), ((256,),)), [FLOAT], 1, lambda *_: 1
-    ).pack(0),
+    )
+    .schedule()
+    .pack(0),
 }
 
 

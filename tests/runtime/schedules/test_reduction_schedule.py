@@ -10,7 +10,7 @@ import pytest
 from kspec.model.stages import COLUMNS, LINES, SHORT_LINES
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reduction_schedule import choose
+from kspec.runtime.schedules.reduction_schedule import ReductionLoop
 from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
 from kspec.runtime.schedules.reductions.strided import choose_host
 from kspec.runtime.schedules.strides import Axes
@@ -29,7 +29,7 @@ def schedule(
     strides = [layout.broadcast_strides(x.shape, x.strides, shape) for x in arrays]
     out = np.empty([shape[k] for k in kept], "float32")
     kept_strides = [tuple(steps[k] for k in kept) for steps in strides] + [out.strides]
-    return choose(
+    return ReductionLoop(
         layout.collapse([shape[k] for k in kept], kept_strides, keep_order=False),
         layout.collapse(
             [shape[k] for k in reduced],
@@ -40,7 +40,7 @@ def schedule(
         SMS,
         lambda tag, threads: 4 * SMS,
         4,
-    )
+    ).schedule()
 
 
 def big(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -110,14 +110,18 @@ def test_packs_that_are_not_abreast_are_strided() -> None:
     members = [Member(4, 4, 4096, False), Member(4, 4, 4100, False)]
     axes = layout.collapse(x.shape, [x.strides, y.strides], keep_order=False)
     kept = Axes((), ((), (), ()))
-    assert choose(kept, axes, members, SMS, lambda *_: SMS).layout == STRIDED
+    found = ReductionLoop(kept, axes, members, SMS, lambda *_: SMS).schedule()
+    assert found.layout == STRIDED
 
 
 def test_large_accumulators_get_fewer_columns() -> None:
     kept = Axes((1 << 20,), ((4,), (4,)))
     reduced = Axes((4,), ((4 << 20,),))
     members = [Member(4, 4, 4096, False)]
-    schedules = [choose(kept, reduced, members, SMS, lambda *_: SMS, size) for size in (96, 97)]
+    schedules = [
+        ReductionLoop(kept, reduced, members, SMS, lambda *_: SMS, size).schedule()
+        for size in (96, 97)
+    ]
     assert [one.tiles for one in schedules] == [(1 << 20) // 512, (1 << 20) // 256]
 
 

@@ -24,9 +24,10 @@ from kspec.pipeline import LazySource
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.kernels import loop_nest as loop
 from kspec.runtime.kernels import reduction
-from kspec.runtime.schedules import elementwise_schedule, reduction_schedule
+from kspec.runtime.schedules import elementwise_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reductions.sharing import Sharing
+from kspec.runtime.schedules.reduction_schedule import ReductionLoop
+from kspec.runtime.schedules.reductions.sharing import ReductionSchedule, Sharing
 from tests.runtime.schedules.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture
@@ -38,10 +39,11 @@ MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
 
 @dataclass
 class Told:
-    """What schedules are told to want, and what they could be told."""
+    """What schedules are told to want, and what they could be told; those of reductions."""
 
     wanted: Choice | None = None
     choices: list[Choice] = field(default_factory=list)
+    schedules: list[ReductionSchedule] = field(default_factory=list)
 
 
 TOLD = Told()
@@ -78,9 +80,12 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
         return split(inputs, *rest)
 
     def choose_fold(kept: Any, reduced: Any) -> Any:
-        given = kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
-        TOLD.choices = list(reduction_schedule.choices(*given))
-        return reduction_schedule.choose(*given, wanted=Sharing.of(TOLD.wanted))
+        found = ReductionLoop(
+            kept, reduced, members, MULTIPROCESSORS, lambda tag, threads: RESIDENT
+        )
+        TOLD.choices = list(found.choices())
+        TOLD.schedules.append(found.schedule(Sharing.of(TOLD.wanted)))
+        return TOLD.schedules[-1]
 
     monkeypatch.setattr(sys.modules[__name__], "TOLD", Told())
     monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
@@ -182,20 +187,12 @@ def test_what_is_measured_of_reductions_is_right(name: str, layouts: list[str]) 
         assert layouts[-1] == TOLD.wanted["layout"]
 
 
-def test_many_blocks_join_their_results_in_two_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_blocks_join_their_results_in_two_rounds() -> None:
     TOLD.wanted = {"layout": COLUMNS, "splits": 90, "side": 63}
-    chosen: list[reduction_schedule.ReductionSchedule] = []
-    choose = reduction_schedule.choose
-
-    def choose_and_keep(*args: Any, **rest: Any) -> reduction_schedule.ReductionSchedule:
-        chosen.append(choose(*args, **rest))
-        return chosen[-1]
-
-    monkeypatch.setattr(reduction_schedule, "choose", choose_and_keep)
     x = alone(numbers((3001, 126), "int32"), 4)
     total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
     np.testing.assert_array_equal(total(x, axis=0, sanitize=CHECKS), x.sum(0, dtype="int32"))
-    assert chosen[0].joins > 2
+    assert TOLD.schedules[0].joins > 2
 
 
 class TestNothingBesideAnArrayIsRead:
