@@ -103,7 +103,6 @@ _HOMES = {
         "NotCompiledError",
         "NotSupportedError",
         "OverlapError",
-        "OverlapError",
         "RenderError",
         "ShapeError",
         "SignatureSyntaxError",

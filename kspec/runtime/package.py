@@ -70,7 +70,7 @@ def load_manifest(folder: Path) -> Manifest:
     Raises
     ------
     ManifestError
-        If it is missing, damaged, or from a newer kspec.
+        If it is missing, damaged, or from another kspec.
     """
     path = folder / manifest.FILE_NAME
     try:
