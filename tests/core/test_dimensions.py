@@ -297,7 +297,7 @@ class TestInference:
         with pytest.raises(ShapeError) as caught:
             infer(CONVOLVE.declaration, shapes)
         assert str(caught.value) == (
-            "core_convolve: operands could not be broadcast together with shapes (5,) (4,)"
+            "core_convolve: operands could not be broadcast together with shapes (5,) (4,) of a, b"
         )
 
 
