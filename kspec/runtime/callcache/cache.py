@@ -27,6 +27,7 @@ answered without checks (`kspec.runtime.callcache.dynamic_shape`).
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -39,6 +40,7 @@ from kspec.runtime.callcache.codegen import CallType, compile_call, render_call
 from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
 from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
+from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.stream_order import stream_handle
 
 CallFunction = Callable[..., Any]
@@ -283,3 +285,20 @@ class CacheEntry:
             if len(self.dynamic_plans) >= _MAX_DYNAMIC:
                 self.dynamic_plans.clear()
             self.dynamic_plans[shapeless] = DynamicShapePlan(prepared, plan)
+
+
+@functools.cache
+def layout_function(kind: type, alignment: int) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Return a function for the layout of arrays of a class; None where `access_of` has no row.
+
+    The layout is the value of `Access.exact`, and the address modulo `alignment`.
+    """
+    access = access_of(kind)
+    if access is None:
+        return None
+    one = access.named("a0")
+    lines = ["def layout(a0):", *one.lines("a0"), f"return {one.exact}, p0 % {alignment}"]
+    names = dict(access.names)
+    exec(compile_call("\n    ".join(lines)), names)
+    layout: Any = names["layout"]
+    return layout  # type: ignore[no-any-return]

@@ -109,23 +109,6 @@ def access_of(kind: type) -> Access | None:
     return None
 
 
-@functools.cache
-def layout_function(kind: type, alignment: int) -> Callable[[Any], tuple[Any, ...]] | None:
-    """Return a function for the layout of arrays of a class; None where `access_of` has no row.
-
-    The layout is what `Access.exact` says, and the address modulo `alignment`.
-    """
-    access = access_of(kind)
-    if access is None:
-        return None
-    one = access.named("a0")
-    lines = ["def layout(a0):", *one.lines("a0"), f"return {one.exact}, p0 % {alignment}"]
-    names = dict(access.names)
-    exec("\n    ".join(lines), names)
-    made: Callable[[Any], tuple[Any, ...]] = names["layout"]  # type: ignore[assignment]
-    return made
-
-
 def maker(library: Library, shape: tuple[int, ...], dtype: str, device: Device) -> Maker:
     """Return a function that makes new C-ordered arrays as ``library.empty`` does, but faster."""
     public = functools.partial(library.empty, shape, dtype, device)
