@@ -79,10 +79,13 @@ class BuildPlan:
         Where everything is.
     units : tuple of Unit
         Sorted by stem.
+    lock : Lock or None
+        The lock of the project; None if there is none, or a damaged one.
     """
 
     settings: Settings
     units: tuple[Unit, ...]
+    lock: Lock | None = None
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -119,8 +122,10 @@ def make_plan(settings: Settings) -> BuildPlan:
         raise SpecError("\n".join(f"{path}: the package needs this name; rename" for path in taken))
     if settings.torch:
         _check_operators(files)
-    tuned = (readable_lock(settings.project) or Lock()).tuned
-    return BuildPlan(settings, tuple(_with_tuned(make_unit(settings, one), tuned) for one in files))
+    lock = readable_lock(settings.project)
+    tuned = lock.tuned if lock else {}
+    units = (_with_tuned(make_unit(settings, one), tuned) for one in files)
+    return BuildPlan(settings, tuple(units), lock)
 
 
 def _with_tuned(unit: Unit, tuned: Mapping[tuple[str, str], tuple[Tuned, ...]]) -> Unit:

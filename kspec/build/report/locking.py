@@ -13,7 +13,7 @@ from kspec.build.package import stale
 from kspec.build.package.files import read_manifest
 from kspec.build.plan import BuildPlan, Unit, make_unit
 from kspec.build.report import lock as locks
-from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow, readable_lock
+from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow
 from kspec.compiler.headers import carry_headers
 from kspec.cpp.directives import without_line_directives
 from kspec.model.manifest import ImageEntry
@@ -43,12 +43,12 @@ def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
     if not plan.settings.is_complete:
         return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
-    before, after = readable_lock(plan.settings.project), make_lock(plan, images)
+    after = make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
         return LockUpdate(note=_tuned_before(after))
     write_whole(path, text)
-    notes = [_other_compiler(before, after), _tuned_before(after)]
+    notes = [_other_compiler(plan.lock, after), _tuned_before(after)]
     return LockUpdate(True, "\n".join(filter(None, notes)))
 
 
@@ -66,9 +66,8 @@ def lock_diff(plan: BuildPlan) -> str:
         text = locks.dump(expected_lock(plan, Lock()))
         return stale.file_diff(FILE_NAME, None, text.encode())
     have = path.read_bytes()
-    known = readable_lock(plan.settings.project)
-    want = locks.dump(expected_lock(plan, known or Lock())).encode()
-    if known is None:
+    want = locks.dump(expected_lock(plan, plan.lock or Lock())).encode()
+    if plan.lock is None:
         have = b"(damaged)\n"
     return stale.file_diff(FILE_NAME, have, want) if have != want else ""
 
