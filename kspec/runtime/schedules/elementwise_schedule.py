@@ -203,8 +203,9 @@ def _possible(
     if pack == 1 or not axes.extents or not narrow:
         return anything
     if all(_is_row(axes, k, member) for k, member in enumerate(members)):
-        packs = {PACKS: lambda: _packs_schedule(axes, members, in_order, size, pack)}
-        if not _makes_rows(axes, members, in_order, pack):
+        aligned = _aligned(axes, members, in_order, pack)
+        packs = {PACKS: lambda: _packs_schedule(axes, in_order, aligned, size, pack)}
+        if not _makes_rows(axes, aligned, pack):
             return packs | anything
         return {ROWS: lambda: _rows_schedule(axes, size, axes.extents[0] // pack), **packs}
     if tiles and (other := _other_axis(axes, members)):
@@ -332,17 +333,16 @@ def _aligned(axes: Axes, members: Sequence[Member], flat: Sequence[bool], pack: 
 
 
 def _packs_schedule(
-    axes: Axes, members: Sequence[Member], flat: Sequence[bool], size: int, pack: int
+    axes: Axes, flat: Sequence[bool], aligned: Sequence[bool], size: int, pack: int
 ) -> ElementwiseSchedule:
     elements = _strided_schedule(axes, size, 1).elements
-    elements += struct.pack("QQ", _mask(flat), _mask(_aligned(axes, members, flat, pack)))
+    elements += struct.pack("QQ", _mask(flat), _mask(aligned))
     return ElementwiseSchedule(PACKS, elements, size // pack + size % pack, 128)
 
 
-def _makes_rows(axes: Axes, members: Sequence[Member], flat: Sequence[bool], pack: int) -> bool:
+def _makes_rows(axes: Axes, aligned: Sequence[bool], pack: int) -> bool:
     """Whether the packs of every operand line up with the rows, which fill blocks."""
-    aligned = _aligned(axes, members, flat, pack)
-    still = [not axes.strides[k][0] for k in range(len(members))]
+    still = [not steps[0] for steps in axes.strides]
     lined_up = all(one or quiet for one, quiet in zip(aligned, still, strict=True))
     return lined_up and axes.extents[0] % pack == 0 and _fills_blocks(axes.extents[0] // pack)
 
