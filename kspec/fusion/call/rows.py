@@ -109,9 +109,7 @@ class RowCaller:
         except KeyError:
             if len(self._launches) >= _MOST_LAUNCHES:
                 self._launches.clear()
-            views = [_view(one) for one in arrays]
-            given = [None if one is None else _view(one) for one in targets]
-            launch = self._launches[key] = self._launch(views, given, library_of(arrays[0]))
+            launch = self._launches[key] = self._launch(arrays, targets)
         if launch is None:
             return None
         outputs = [
@@ -139,15 +137,12 @@ class RowCaller:
         """Return the contents of the call caches of all its kernels."""
         return CacheInfo.total(kernel.cache_info() for kernel in list(self._kernels.values()))
 
-    def _launch(
-        self,
-        views: Sequence[ArrayView],
-        targets: Sequence[ArrayView | None],
-        library: Library | None,
-    ) -> _Launch | None:
+    def _launch(self, arrays: Sequence[Any], given: Sequence[Any]) -> _Launch | None:
         """Return the launch for arrays like these, or None if they do not fit."""
-        program = self._program
+        program, library = self._program, library_of(arrays[0])
         assert library is not None
+        views = [_view(one) for one in arrays]
+        targets = [None if one is None else _view(one) for one in given]
         domain = _domain(views, [kind for _, kind in program.reads])
         if domain is None:
             return None
