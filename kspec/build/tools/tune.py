@@ -133,7 +133,8 @@ def tunables(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
     found, known = [], set()
     for unit in plan.units:
         module = getattr(package, unit.stem)
-        kernels = {one.name: one for one in vars(module).values() if _is_kernel(one)}
+        values = vars(module).values()
+        kernels = {one.name: one for one in values if isinstance(one, KernelCallable)}
         for spec, context in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
             own = {spec.name, f"{unit.stem}.{spec.name}"}
             known |= own
@@ -149,10 +150,6 @@ def tunables(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
     if unknown:
         raise SpecError(f"there is no kernel {unknown[0]!r}")
     return found
-
-
-def _is_kernel(value: object) -> bool:
-    return isinstance(value, KernelCallable)
 
 
 def _refusal(spec: Spec) -> str:

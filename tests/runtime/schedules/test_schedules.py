@@ -39,7 +39,7 @@ MULTIPROCESSORS, RESIDENT = 2, 12  # blocks: more would only take longer
 
 @dataclass
 class Told:
-    """What schedules are told to want, and what they could be told; those of reductions."""
+    """The wanted choice, all choices of the last call, and the schedules of reductions so far."""
 
     wanted: Choice | None = None
     choices: list[Choice] = field(default_factory=list)
