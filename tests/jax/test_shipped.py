@@ -83,9 +83,9 @@ def compare(spec: Any, results: Any, expected: tuple[Any, ...]) -> None:
         wider = np.complex128 if found.dtype.kind == "c" else np.float64
         rtol = spec.example.tolerance or TOLERANCES.get(str(found.dtype), 1e-12)
         # Differences of neighbours cancel, and the reference rounds in another order. Means of
-        # numbers of both signs are as exact as the numbers, which are up to one.
+        # numbers of both signs are as exact as the numbers: half a unit in the last place of one.
         cancels = getattr(spec, "windows", None)
-        atol = rtol * (1 if cancels else 1e-1 if isinstance(spec, ReductionSpec) else 1e-2)
+        atol = rtol * (1 if cancels else 3e-2 if isinstance(spec, ReductionSpec) else 1e-2)
         np.testing.assert_allclose(
             found.astype(wider), np.asarray(wanted).astype(wider), rtol=rtol, atol=atol
         )
