@@ -12,7 +12,8 @@
 ======================  ====================================================================
 Target                  What the hook does
 ======================  ====================================================================
-wheel                   builds everything and adds the package, with its images
+wheel                   builds everything and adds the package, with its images, and a bill
+                        of materials
 editable wheel          writes the text if it is stale, and has it watched: it is written
                         again when it is imported and the specs have changed
 source distribution     adds the specs and the text that they render to, without images
@@ -35,9 +36,10 @@ from kspec.build.atomic_replace import list_folder
 from kspec.build.develop import editable_files
 from kspec.build.images import Step
 from kspec.build.load import import_path
+from kspec.build.package import bill
 from kspec.build.package.files import make_manifest
 from kspec.build.plan import BuildPlan
-from kspec.build.project import build_project, check_project, plan_project
+from kspec.build.project import BuildReport, build_project, check_project, plan_project
 from kspec.build.settings import Settings
 from kspec.build.stamp import headers_elsewhere, write_stamp
 from kspec.errors import SpecError
@@ -66,6 +68,7 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
             report = build_project(project, self._archs(), progress=self._progress)
             self.app.display_info(f"kspec: {len(report.plan.specs)} kernels")
             build_data["force_include"].update(inclusions(report.plan.settings))
+            build_data["sbom_files"].append(str(self._bill(report, scratch)))
             return
         started = time.time()
         if check_project(project):
@@ -86,6 +89,14 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was only for hatchling to collect."""
         self._scratch.cleanup()
+
+    def _bill(self, report: BuildReport, scratch: Path) -> Path:
+        """Write the bill of materials for hatchling to collect; return its path."""
+        made = bill.Distribution(self.metadata.name, self.metadata.version)
+        place = import_path(report.plan.settings.package_folder)
+        path = scratch / bill.FILE_NAME
+        path.write_text(bill.render_bill(made, report.plan, report.images, place), encoding="utf-8")
+        return path
 
     def _archs(self) -> tuple[str, ...]:
         archs = self.config.get("archs", [])

@@ -160,6 +160,7 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(
     assert {f"generated/toy_kernels/{name}" for name in text} <= names
     assert {"specs/squares.toml", "specs/amount.cuh", "pyproject.toml"} <= names
     assert not [name for name in names if "lock" in name or "pycache" in name]
+    assert "toy-0.1.dist-info/sboms/kspec.cdx.json" in names_in(tree)
     kernels = sorted(name for name in names_in(tree) if name.startswith("toy_kernels/"))
     images = {"shifts.fatbin", "squares.fatbin", "shifts.py", "__init__.py"}
     assert kernels == sorted(f"toy_kernels/{name}" for name in text | images)
