@@ -28,6 +28,7 @@ from kspec.files import resolved
 from kspec.spec import rules
 from kspec.spec.ambiguous import ambiguous_types
 from kspec.spec.building import check_spec
+from kspec.spec.document import versions
 from kspec.spec.document.positions import (
     Lines,
     Span,
@@ -48,7 +49,7 @@ _LONG_KEY = re.compile(
 _TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _DUPLICATE = "duplicate-kernel"
 _AMBIGUOUS = "ambiguous-type"
-_TOP_LEVEL = ("doc", "structs", *MODELS)
+_TOP_LEVEL = ("doc", versions.KEY, "structs", *MODELS)
 _TOO_DEEP = f"tables and lists are nested more than {limits.NESTING} deep"
 _LONGEST_LINE = 2000
 
@@ -223,6 +224,11 @@ class _Reader:
 
     def read(self) -> SpecFile:
         document = self._parse()
+        version = document.pop(versions.KEY, versions.FIRST)
+        fault = versions.version_fault(version)
+        if fault is not None:
+            self._report(fault)
+            document = {}  # what it means is not for this kspec to say
         if not self.stem.isidentifier() or rules.is_python_keyword(self.stem):
             message = f"the file makes a module, but {self.stem!r} is not a Python identifier"
             self.problems.append(self.problem(0, 1, f"{message}; rename the file"))
@@ -235,7 +241,9 @@ class _Reader:
         specs: list[Spec] = []
         for kind, name, table in self._tables(document):
             self.kernels.append((kind, name))
-            specs += self._spec(kind, name, table, {one.name: one.dtype for one in structs})
+            specs += self._spec(
+                version, kind, name, table, {one.name: one.dtype for one in structs}
+            )
         self._check_use(structs, specs)
         lines, rows = self._lines()
         warnings = tuple(self.warnings)
@@ -343,13 +351,18 @@ class _Reader:
         return sorted(tables, key=lambda row: self.spans[row[:2]].key_start)
 
     def _spec(
-        self, kind: str, name: str, table: dict[str, Any], structs: Mapping[str, str]
+        self,
+        version: int,
+        kind: str,
+        name: str,
+        table: dict[str, Any],
+        structs: Mapping[str, str],
     ) -> list[Spec]:
         fields = {**table, "name": name}
         spec, faults = check_spec(MODELS[kind], fields, self.path.parent, structs)
         if spec is not None:
             faults = tuple(rules.python_names(spec.kind, name, _param_fields(spec)))
-        for fault in faults:
+        for fault in versions.explained(version, kind, table, faults):
             # What is wrong with the name is wrong with the table's key.
             own = () if fault.location == ("name",) else fault.location
             self._report(replace(fault, location=(kind, name, *own)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kspec.spec.document import versions
 from kspec.spec.fields import DTYPE
 from kspec.spec.models import MODELS
 
@@ -29,6 +30,12 @@ def spec_file_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {
         "doc": {"type": "string", "description": "Documentation of the generated module."},
+        versions.KEY: {
+            "type": "integer",
+            "minimum": versions.FIRST,
+            "maximum": versions.current(),
+            "description": "Version of the format of this file; default: 1, the first.",
+        },
         "structs": {
             "type": "object",
             "description": "C++ structs that raw kernels take: the types of their fields, by name.",

@@ -11,6 +11,7 @@ from kspec.build.cli import (  # commands register themselves
     testing,
     tracing,
     tuning,
+    upgrading,
 )
 from kspec.build.cli.app import app, exit_code, main
 
@@ -28,4 +29,5 @@ __all__ = [
     "testing",
     "tracing",
     "tuning",
+    "upgrading",
 ]
