@@ -1,7 +1,8 @@
 """The JSON Schema of spec files, which editors use to complete and to check them.
 
 A spec file refers to it in its first line, ``#:schema ../kspec.schema.json``; the committed
-file is this module's output (a test compares).  Descriptions are those of `kspec.spec.models`.
+file is this module's output (a test compares).  Descriptions are those of `kspec.spec.models`,
+examples the values in the spec file ``document/examples.toml``.
 
 >>> spec_file_schema()["title"]
 'kspec spec file'
@@ -10,6 +11,9 @@ file is this module's output (a test compares).  Descriptions are those of `kspe
 from __future__ import annotations
 
 import json
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from kspec.spec.document import versions
@@ -17,7 +21,9 @@ from kspec.spec.fields import DTYPE
 from kspec.spec.models import MODELS
 
 SCHEMA_FILE = "kspec.schema.json"
+EXAMPLES = Path(__file__).parent / "document" / "examples.toml"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MOST_EXAMPLES = 2
 _SECTIONS = {
     "elementwise": "Kernels that compute every element by itself, by name.",
     "reduction": "Kernels that fold the elements along axes, by name.",
@@ -27,6 +33,7 @@ _SECTIONS = {
 
 def spec_file_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file."""
+    examples = tomllib.loads(EXAMPLES.read_text(encoding="utf-8"))
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {
         "doc": {"type": "string", "description": "Documentation of the generated module."},
@@ -46,12 +53,17 @@ def spec_file_schema() -> dict[str, Any]:
         schema = model.model_json_schema()
         definitions |= schema.pop("$defs", {})
         definitions[kind] = _without_name(schema)
+        _illustrate(definitions[kind], examples[kind].values())
         properties[kind] = {
             "type": "object",
             "description": _SECTIONS[kind],
             "patternProperties": {"^[A-Za-z_][A-Za-z_0-9]*$": {"$ref": f"#/$defs/{kind}"}},
             "additionalProperties": False,
         }
+    every = [table for kind in MODELS for table in examples[kind].values()]
+    for kind in MODELS:
+        _illustrate(definitions[kind], every)
+    _illustrate(definitions["Example"], [one["example"] for one in every if "example" in one])
     schema = {
         "$schema": _DIALECT,
         "title": "kspec spec file",
@@ -67,6 +79,15 @@ def spec_file_schema() -> dict[str, Any]:
 def render_schema() -> str:
     """Return the JSON text of `spec_file_schema`: same models, same bytes."""
     return json.dumps(spec_file_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _illustrate(schema: dict[str, Any], tables: Collection[Mapping[str, Any]]) -> None:
+    """Give the fields that have no examples yet the first values that they have in some tables."""
+    for name, field in schema["properties"].items():
+        values = [one[name] for one in tables if name in one]
+        distinct = [one for number, one in enumerate(values) if one not in values[:number]]
+        if distinct and field.get("type") != "boolean":
+            field.setdefault("examples", distinct[:_MOST_EXAMPLES])
 
 
 def _without_name(schema: dict[str, Any]) -> dict[str, Any]:

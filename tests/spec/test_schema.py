@@ -6,8 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kspec.build.project import build_project
 from kspec.model import dtypes
-from kspec.spec.schema import render_schema, spec_file_schema
+from kspec.spec.schema import EXAMPLES, render_schema, spec_file_schema
+from tests.projects import write_specs
 from tests.spec.test_loader import GOOD
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +68,22 @@ def test_every_key_is_described() -> None:
     for kind in ("elementwise", "reduction", "raw", "Example"):
         for key, field in schema["$defs"][kind]["properties"].items():
             assert field.get("description"), f"{kind}.{key}"
+
+
+def test_fields_have_examples() -> None:
+    schema = spec_file_schema()
+    for kind in ("elementwise", "reduction", "raw", "Example"):
+        for key, field in schema["$defs"][kind]["properties"].items():
+            if field.get("type") != "boolean" and (kind, key) != ("raw", "source"):  # needs a file
+                assert field.get("examples"), f"{kind}.{key}"
+                for value in field["examples"]:
+                    assert validates(field, value, schema["$defs"]), f"{kind}.{key}: {value}"
+
+
+@pytest.mark.slow
+def test_examples_are_of_kernels_that_compile(tmp_path: Path) -> None:
+    project = write_specs(tmp_path / "toy", examples=EXAMPLES.read_text())
+    assert build_project(project, ["sm_90"]).compiled == ("examples",)
 
 
 def test_good_and_bad_documents() -> None:
