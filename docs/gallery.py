@@ -20,6 +20,7 @@ import kspec
 ROOT = Path(__file__).resolve().parents[1]
 # A palette that stays apart for colour-blind readers (Okabe and Ito).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "#999999"
+SKY = "#56B4E9"  # for dark grounds
 
 
 def example(name: str) -> dict[str, Any]:
@@ -167,6 +168,58 @@ def draw_surface(plt: Any) -> Any:
     return figure
 
 
+def draw_edges(plt: Any) -> Any:
+    """Draw the image of an example, its blur by shipped stencils, and the edges in that."""
+    there = example("image_blur")
+    image = there["discs"]()
+    blurred = there["blur"](image)
+    figure, axes = plt.subplots(1, 3, figsize=(7.84, 2.56))
+    for axis, pixels in zip(axes, (image, blurred, there["edges"](blurred)), strict=True):
+        axis.imshow(pixels, cmap="gray", interpolation="nearest")
+        axis.set_axis_off()
+    figure.subplots_adjust(0, 0, 1, 1, 8 / 256)
+    return figure
+
+
+def draw_galaxies(plt: Any) -> Any:
+    """Draw the bodies of an example after more and more steps, the cores in white."""
+    there = example("n_body")
+    x, v, mass = there["galaxies"]()
+    figure, axes = plt.subplots(1, 3, figsize=(8, 2), facecolor="black")
+    before = 0
+    for axis, steps in zip(axes, (0, 95, 135), strict=True):
+        there["leapfrog"](x, v, mass, steps - before)
+        before = steps
+        galaxies = x.reshape(2, -1, 3)
+        for bodies, colour in zip(galaxies, (SKY, ORANGE), strict=True):
+            axis.scatter(*bodies[:, :2].T, s=1, linewidths=0, color=colour)
+        axis.scatter(*galaxies[:, 0, :2].T, s=8, linewidths=0, color="white")
+        axis.set(xlim=(-3.6, 3.6), ylim=(-2.7, 2.7))
+        axis.text(-3.4, 2.45, f"{steps} steps", color="white", va="top", fontsize=9)
+        axis.set_axis_off()
+    figure.subplots_adjust(0, 0, 1, 1, 0)
+    return figure
+
+
+def draw_song(plt: Any) -> Any:
+    """Draw the spectrogram of an example over time and frequency."""
+    there = example("spectrogram")
+    rate, size, hop = there["RATE"], there["SIZE"], there["HOP"]
+    level = np.abs(there["spectrogram"](there["song"]()))
+    level = 20 * np.log10(level / level.max())
+    # A pixel is as wide as a hop, around the middle of its stretch, and as high as a frequency.
+    begin, half = (size - hop) / 2 / rate, rate / size / 2
+    extent = (begin, begin + len(level) * hop / rate, -half, rate / 2 + half)
+    figure, axis = plt.subplots(figsize=(8, 2.8), layout="constrained")
+    image = axis.imshow(
+        level.T, cmap="magma", vmin=-60, vmax=0, extent=extent, origin="lower", aspect="auto"
+    )
+    axis.set(xlabel="time (s)", ylabel="frequency (Hz)", ylim=(0, rate / 2))
+    axis.set_yticks(range(0, rate // 2 + 1, 2000))
+    figure.colorbar(image, label="level (dB)", pad=0.01, ticks=range(-60, 1, 20))
+    return figure
+
+
 def draw_softmax(plt: Any) -> Any:
     """Draw rows of the fused function of an example, at several scales."""
     softmax = example("fused_softmax")["softmax"]
@@ -185,12 +238,15 @@ def draw_softmax(plt: Any) -> Any:
 PICTURES = {
     "activations.svg": draw_activations,
     "reductions.svg": draw_reductions,
+    "edges.png": draw_edges,
+    "galaxies.png": draw_galaxies,
     "mandelbrot.png": draw_mandelbrot,
     "heat.svg": draw_heat,
     "plate.png": draw_plate,
     "rotation.png": draw_rotation,
     "smooth.svg": draw_smooth,
     "softmax.svg": draw_softmax,
+    "song.png": draw_song,
     "surface.png": draw_surface,
 }
 

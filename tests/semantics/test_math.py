@@ -116,6 +116,7 @@ extern "C" __global__ void pairs(double* o) {
   o[10] = ldexp(0.75, 4); o[11] = fmin(1.0, nan("")); o[12] = fmax(nan(""), 2.0);
   o[13] = lround(2.5); o[14] = llrint(2.5); o[15] = ilogb(10.0); o[16] = remquo(7.0, 2.0, &e);
   o[17] = e & 7; o[18] = nextafter(1.0, 2.0); o[19] = fdim(3.0, 5.0); o[20] = scalbn(3.0, -1);
+  sincospi(0.75f, &s, &c); o[21] = s; o[22] = c;
 }
 extern "C" __global__ void rounded(float a, float b, float* f, double* d) {
   f[0] = __fadd_rn(a, b); f[1] = __fadd_rz(a, b); f[2] = __fadd_ru(a, b); f[3] = __fadd_rd(a, b);
@@ -173,11 +174,12 @@ def test_several_arguments(place: ArrayDevice) -> None:
 
 
 def test_functions_with_two_results_and_integers(place: ArrayDevice) -> None:
-    (o,) = run(place, MATH_SOURCE, "pairs", (1,), (1,), np.zeros(21))
+    (o,) = run(place, MATH_SOURCE, "pairs", (1,), (1,), np.zeros(23))
     np.testing.assert_allclose(o[[0, 2]], math.sin(0.5), rtol=2e-7)
     np.testing.assert_allclose(o[[1, 3]], math.cos(0.5), rtol=2e-7)
     np.testing.assert_allclose(o[4:6], math.sqrt(0.5), rtol=1e-15)
-    assert o[6:].tolist() == [
+    np.testing.assert_allclose(o[21:], [math.sqrt(0.5), -math.sqrt(0.5)], rtol=2e-7)
+    assert o[6:21].tolist() == [
         0.75, 4, -0.75, -2, 12, 1, 2, 3, 2, 3, -1, 4, np.nextafter(1, 2), 0, 1.5,
     ]  # fmt: skip
 

@@ -131,6 +131,7 @@ KSPEC_FUNCTION(cyl_bessel_i1, kspec_host::modified_bessel(1, x))
 
 static inline void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
 static inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
+static inline void sincospi(float x, float* s, float* c) { sincospif(x, s, c); }
 static inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
 static inline float rhypotf(float x, float y) { return 1.0f / hypotf(x, y); }
 static inline double norm3d(double a, double b, double c) { return sqrt(a * a + b * b + c * c); }
