@@ -29,7 +29,7 @@ _CUPY_BLOCK = 128  # threads of a block, where kernels may see them
 _TILE = 4
 _TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.cuh
 _TILE_THREADS = 256
-_ROW_THREADS = 128
+_ROW_THREADS, _ROW_LANES = 256, 128  # of a block, and of one row in it
 _FLAT_THREADS = 256
 _TUNED_THREADS = (64, 128, 256)  # of a block: what no kernel has too many registers for
 _TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles touches
@@ -349,12 +349,12 @@ def _makes_rows(axes: Axes, aligned: Sequence[bool], pack: int) -> bool:
 
 def _fills_blocks(packs: int) -> bool:
     """Whether rows of so many packs leave few threads of their blocks idle."""
-    return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_THREADS == 0 or packs >= 1024)
+    return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_LANES == 0 or packs >= 1024)
 
 
 def _rows_schedule(axes: Axes, size: int, packs: int) -> ElementwiseSchedule:
     elements = _strided_schedule(axes, size, 1).elements
-    lanes = min((packs - 1).bit_length(), _ROW_THREADS.bit_length() - 1)
+    lanes = min((packs - 1).bit_length(), _ROW_LANES.bit_length() - 1)
     outer = Axes(axes.extents[1:], tuple(steps[1:] for steps in axes.strides))
     elements += marshal.pack_axes(outer, strided_capacity(1)) + struct.pack("i4x", lanes)
     rows = -(-outer.size // (_ROW_THREADS >> lanes))

@@ -54,7 +54,8 @@ CASES = {
     "rows": ((big(16384, 16384),), (1,), LINES, 16384 // 2, 1),
     "columns": ((big(16384, 16384),), (0,), COLUMNS, 16384 // 256, 8),
     "short rows": ((big(1 << 23, 32),), (1,), SHORT_LINES, (1 << 23) // 128, 1),
-    "tiny rows": ((big(1 << 23, 3),), (1,), SHORT_LINES, (1 << 23) // 256, 1),
+    "tiny rows": ((big(1 << 23, 3),), (1,), SHORT_LINES, (1 << 23) // 512, 1),
+    "rows in a quarter of the banks": ((big(1 << 23, 24),), (1,), SHORT_LINES, (1 << 23) // 64, 1),
     "rows of any length": ((big(1 << 20, 101),), (1,), SHORT_LINES, (1 << 20) // 32, 1),
     "rows as long as all banks": ((big(1 << 20, 64),), (1,), LINES, (1 << 20) // 64, 1),
     "two inputs in rows": (

@@ -30,11 +30,11 @@ from kspec.runtime.schedules.strides import Axes
 _MOST_THREADS = {LINES: 512, SHORT_LINES: 256}  # kspec::MaxThreads of each layout
 _BLOCK = 256
 _SHORT_LANES = 2  # two packs for each of 2^2 threads at most: MOST_LANES of the kernel
-_TINY = 4  # elements that a single thread folds one by one
-_TINY_APART = 14  # the same where packs are not aligned
+_TINY_BYTES = 28  # of a line that a single thread folds element by element
+_TINY_APART = 14  # elements of one, where packs are not aligned and shared memory has no room
 _WAYS = ("packs", "elements", "staged")  # kspec::ShortWay
-_STAGED_BYTES, _STAGED_THREADS = 16384, 128  # of a block's rows in shared memory; at least so many
-_STAGED_LANES = 32  # for each output at most
+_STAGED_BYTES, _STAGED_THREADS = 16384, 128  # of a block's rows in shared memory; of a block
+_STAGED_LANES, _STAGED_EACH = 32, 12  # for each output at most; elements for each of them
 _BANKS = 128  # bytes of shared memory that are read at once
 _CACHE_LINE = 128  # bytes
 _ROUND = 4  # packs that a thread of lines has in flight: UNROLL of the kernel
@@ -100,15 +100,23 @@ class LineReader:
         whole = [(length * size, size) for _, size in arrays]
         return tuple(row for row, _ in whole) if steps == whole else ()
 
+    @property
+    def _has_words(self) -> bool:
+        """Whether elements have four bytes or more."""
+        return all(one.itemsize >= 4 for one in self.inputs)
+
     def rule(self, multiprocessors: int, resident: Resident) -> Sharing | None:
         """Return the sharing that was best on H100s and H200s; None without packs."""
         outputs, length, packs = self.kept.size, self.reduced.size, self._packs
-        staged = self._staged(multiprocessors) if length > _TINY else None
+        by_element = Sharing(SHORT_LINES, _BLOCK, way="elements")
+        is_tiny = length * max(one.itemsize for one in self.inputs) <= _TINY_BYTES
+        if is_tiny and self.fits(by_element):
+            return by_element
+        staged = self._staged(multiprocessors)
         if staged is not None:
             return staged
-        tiny = _TINY if self._is_whole else _TINY_APART
-        if self._is_single and self.pack > 1 and length <= tiny:
-            return Sharing(SHORT_LINES, 128, way="elements")
+        if length <= _TINY_APART and not self._is_whole and self.fits(by_element):
+            return by_element
         if not self._has_packs:
             return None
         if packs <= 2 << _SHORT_LANES:
@@ -124,18 +132,24 @@ class LineReader:
 
     def _staged(self, multiprocessors: int) -> Sharing | None:
         """Return the sharing with lines in shared memory, if that is faster."""
-        rows = 2 * _STAGED_THREADS
+        rows = _STAGED_THREADS
         while rows * sum(self._row_bytes) > _STAGED_BYTES:
             rows //= 2
-        threads = max(_STAGED_THREADS, rows)
-        lanes = threads // rows if rows else _STAGED_LANES + 1
-        if lanes > _STAGED_LANES or (lanes > 4 and self.kept.size < rows * multiprocessors):
+        fewest = (_STAGED_THREADS // rows if rows else _STAGED_LANES + 1).bit_length() - 1
+        # Banks may want more lanes than fit the block; they pay while each has enough to fold.
+        most = (self.reduced.size // _STAGED_EACH).bit_length() - 1 if self._has_words else 0
+        tries = range(fewest, max(fewest, most) + 1)
+        sharings = (Sharing(SHORT_LINES, _STAGED_THREADS, lanes=one, way="staged") for one in tries)
+        sharing = next(filter(self.fits, sharings), None)
+        if sharing is None:
+            return None
+        rows, width = _STAGED_THREADS >> sharing.lanes, 1 << sharing.lanes
+        if width > 4 and self.kept.size < rows * multiprocessors:
             return None
         # Blocks of long rows that share cache lines read them twice.
-        if lanes > 8 and any(rows * row % _CACHE_LINE for row in self._row_bytes):
+        if width > 8 and any(rows * row % _CACHE_LINE for row in self._row_bytes):
             return None
-        sharing = Sharing(SHORT_LINES, threads, lanes=lanes.bit_length() - 1, way="staged")
-        return sharing if self.fits(sharing) else None
+        return sharing
 
     def options(self, multiprocessors: int, resident: Resident) -> Iterator[Sharing]:
         """Yield sharings that are worth measuring."""
