@@ -83,7 +83,10 @@ template <int AXES, int OPERANDS> struct Offsets {
   }
   __device__ inline Offsets(const Axes<AXES, OPERANDS>& axes, unsigned int i, Narrow) {
     Adder adder = start(axes);
-    axes.visit_narrow(i, adder);
+    if (axes.ndim == 1)
+      adder.add(0, (ptrdiff_t)i);  // without a constant at an index that is not known, which is slow
+    else
+      axes.visit_narrow(i, adder);
   }
   __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
 

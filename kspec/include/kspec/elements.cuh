@@ -61,9 +61,12 @@ template <int AXES, int OPERANDS> struct Elements<Strided<AXES>, OPERANDS> {
 };
 
 // Rows in the grid's y and z; 2^lanes threads side by side in a row, the rest of a block in others.
+// A thread takes `turns` packs of its row.
 template <int OPERANDS> struct Elements<Rows, OPERANDS> : Elements<Strided<8>, OPERANDS> {
   Axes<8, OPERANDS> outer;  // all but the innermost axis
   int lanes;
+  unsigned int packs, rows;  // packs of a row
+  int turns;
 };
 
 // Fewer than 2^31 elements.

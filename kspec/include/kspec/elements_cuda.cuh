@@ -95,20 +95,22 @@ __device__ inline void each(const Elements<Strided<AXES>, N>& elements, const Op
       args, StridedAccessor<V>{{first.offset[K], second.offset[K]}, count})...);
 }
 
-// ---- Rows: all threads of a row share one split of the index
+// ---- Rows: all threads of a row share one split of the index. A thread has little to do besides
+// finding its pack, so that is done with as few 64-bit numbers as possible.
 
 template <int V> struct RowsAccessor {
-  ptrdiff_t offset;
+  ptrdiff_t row;       // where it begins, in bytes
+  unsigned int inner;  // the first element of the pack
   bool moving;
 
   template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     if (moving)
-      pack.load(element(data, Bytes{offset}));
+      pack.load(element(data, Bytes{row}) + inner);
     else
-      pack.fill(*element(data, Bytes{offset}));
+      pack.fill(*element(data, Bytes{row}));
   }
   template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
-    store_pack(element(data, Bytes{offset}), value);
+    write_pack(element(data, Bytes{row}) + inner, value);
   }
 };
 
@@ -117,16 +119,18 @@ __device__ inline void each(const Elements<Rows, N>& elements, const Op& op, Num
                             const Args&... args) {
   enum { V = PackSize<Args...>::value };
   const unsigned int lane = threadIdx.x & ((1u << elements.lanes) - 1);
-  const unsigned int pack = (blockIdx.x << elements.lanes) + lane;
+  unsigned int pack = (blockIdx.x * elements.turns << elements.lanes) + lane;
   const unsigned int row = (blockIdx.y + blockIdx.z * gridDim.y) * (blockDim.x >> elements.lanes) +
                            (threadIdx.x >> elements.lanes);
-  const ptrdiff_t length = elements.axes.extents[0], inner = (ptrdiff_t)pack * V;
-  const ptrdiff_t i = row * length + inner;
-  if (inner >= length || i >= elements.size()) return;
+  if (pack >= elements.packs || row >= elements.rows) return;
   const Offsets<8, N> at(elements.outer, row, Narrow());
-  compute<V>(op, i, 1, All(), Operand<Args, V, RowsAccessor<V>>(
-      args, RowsAccessor<V>{at.offset[K] + inner * elements.axes.strides[K][0],
-                         elements.axes.strides[K][0] != 0})...);
+#pragma unroll 1
+  for (int turn = 0; turn < elements.turns && pack < elements.packs; ++turn) {
+    const ptrdiff_t i = (row * (ptrdiff_t)elements.packs + pack) * V;
+    compute<V>(op, i, 1, All(), Operand<Args, V, RowsAccessor<V>>(
+        args, RowsAccessor<V>{at.offset[K], pack * V, elements.axes.strides[K][0] != 0})...);
+    pack += 1u << elements.lanes;
+  }
 }
 
 // ---- Packs: V elements that follow each other in the order of the loop
@@ -162,9 +166,9 @@ template <int V, class Loop> struct PacksAccessor {
   }
   template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
     if (is_aligned() && is_flat())
-      store_pack(data + i, value);
+      write_pack(data + i, value);
     else if (is_aligned() && inside >= V && loop.axes.strides[k][0] == sizeof(T))
-      store_pack(element(data, Bytes{offset}), value);
+      write_pack(element(data, Bytes{offset}), value);
     else
       for_each_element([&](int j, ptrdiff_t at) { *element(data, Bytes{at}) = value[j]; });
   }
@@ -260,7 +264,7 @@ struct TileAccessor {
         T row[TILE];
 #pragma unroll
         for (int c = 0; c < TILE; ++c) row[c] = value[r * TILE + c];
-        store_pack(element(data, Bytes{offset + r * down}), row);
+        write_pack(element(data, Bytes{offset + r * down}), row);
       }
     } else {
 #pragma unroll

@@ -202,12 +202,14 @@ template <int V, class T> __device__ inline void store_pack(T* data, const T (&v
 #pragma unroll
   for (int k = 0; k < BYTES / ACCESS; ++k) reinterpret_cast<Access*>(data)[k] = part[k];
 }
-// The same as one access, where the compiler does not see that the address is such a multiple.
+// The same to global memory, where the compiler does not see that the address is such a multiple.
 template <int V, class T> __device__ inline void write_pack(T* data, const T (&value)[V]) {
-  static_assert(sizeof(T) * V <= 16, "one access writes at most 16 bytes");
-  typename Word<sizeof(T) * V>::type word;
-  memcpy(&word, value, sizeof(word));
-  __stwb(reinterpret_cast<typename Word<sizeof(T) * V>::type*>(data), word);
+  enum { BYTES = sizeof(T) * V, ACCESS = BYTES > 16 ? 16 : BYTES };
+  typedef typename Word<ACCESS>::type Access;
+  Access part[BYTES / ACCESS];
+  memcpy(part, value, BYTES);
+#pragma unroll
+  for (int k = 0; k < BYTES / ACCESS; ++k) __stwb(reinterpret_cast<Access*>(data) + k, part[k]);
 }
 template <int V, class T> __device__ inline void write_pack(T* data, const Pack<T, V>& pack) {
   static_assert(sizeof(T) * V <= 16, "one access writes at most 16 bytes");

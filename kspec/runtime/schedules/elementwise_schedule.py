@@ -29,7 +29,9 @@ _CUPY_BLOCK = 128  # threads of a block, where kernels may see them
 _TILE = 4
 _TILE_WARPS = (8 * 2, 4 * 4)  # tiles of a block along both axes; elements_cuda.cuh
 _TILE_THREADS = 256
-_ROW_THREADS, _ROW_LANES = 256, 128  # of a block, and of one row in it
+_ROW_THREADS = 128
+# Threads of a block, and packs of each, where next to nothing is loaded: finding packs is the work.
+_LIGHT_THREADS, _LIGHT_TURNS = 256, 2
 _FLAT_THREADS = 256
 _TUNED_THREADS = (64, 128, 256)  # of a block: what no kernel has too many registers for
 _TILE_LEAST = 16  # shorter rows do not fill the sectors that a warp of tiles touches
@@ -207,7 +209,10 @@ def _possible(
         packs = {PACKS: lambda: _packs_schedule(axes, in_order, aligned, size, pack)}
         if not _makes_rows(axes, aligned, pack):
             return packs | anything
-        return {ROWS: lambda: _rows_schedule(axes, size, axes.extents[0] // pack), **packs}
+        light = not any(
+            all(steps) for steps, one in zip(axes.strides, members, strict=True) if not one.written
+        )
+        return {ROWS: lambda: _rows_schedule(axes, size, axes.extents[0] // pack, light), **packs}
     if tiles and (other := _other_axis(axes, members)):
         return {TILES: lambda: _tiles_schedule(axes, other, members, size), **anything}
     return anything
@@ -349,18 +354,20 @@ def _makes_rows(axes: Axes, aligned: Sequence[bool], pack: int) -> bool:
 
 def _fills_blocks(packs: int) -> bool:
     """Whether rows of so many packs leave few threads of their blocks idle."""
-    return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_LANES == 0 or packs >= 1024)
+    return packs >= 16 and (packs & (packs - 1) == 0 or packs % _ROW_THREADS == 0 or packs >= 1024)
 
 
-def _rows_schedule(axes: Axes, size: int, packs: int) -> ElementwiseSchedule:
+def _rows_schedule(axes: Axes, size: int, packs: int, light: bool) -> ElementwiseSchedule:
+    threads, turns = (_LIGHT_THREADS, _LIGHT_TURNS) if light else (_ROW_THREADS, 1)
     elements = _strided_schedule(axes, size, 1).elements
-    lanes = min((packs - 1).bit_length(), _ROW_LANES.bit_length() - 1)
+    lanes = min((-(-packs // turns) - 1).bit_length(), _ROW_THREADS.bit_length() - 1)
     outer = Axes(axes.extents[1:], tuple(steps[1:] for steps in axes.strides))
-    elements += marshal.pack_axes(outer, strided_capacity(1)) + struct.pack("i4x", lanes)
-    rows = -(-outer.size // (_ROW_THREADS >> lanes))
+    elements += marshal.pack_axes(outer, strided_capacity(1))
+    elements += struct.pack("iIIi", lanes, packs, outer.size, turns)
+    rows = -(-outer.size // (threads >> lanes))
     down = min(rows, 32768)
-    grid = (-(-packs // (1 << lanes)), down, -(-rows // down))
-    return ElementwiseSchedule(ROWS, elements, size, _ROW_THREADS, grid)
+    grid = (-(-packs // (turns << lanes)), down, -(-rows // down))
+    return ElementwiseSchedule(ROWS, elements, size, threads, grid)
 
 
 def _other_axis(axes: Axes, members: Sequence[Member]) -> int:

@@ -64,6 +64,14 @@ def test_layouts(name: str) -> None:
     assert schedule(*arrays, out=np.zeros(shape, arrays[0].dtype, order)).layout == wanted
 
 
+def test_threads_that_load_next_to_nothing_take_two_packs() -> None:
+    whole = schedule(SQUARE, zeros(1024), out=zeros(1024, 1024))
+    light = schedule(zeros(1024, 1), zeros(1024), out=zeros(1024, 1024))
+    assert (whole.layout, light.layout) == (ROWS, ROWS)
+    assert (whole.block, whole.grid) == (128, (2, 1024, 1))
+    assert (light.block, light.grid) == (256, (1, 512, 1))
+
+
 def test_more_than_eight_axes_are_strided() -> None:
     x = np.zeros((4,) * 9, "float32")[(slice(None, None, 2),) * 9]
     assert schedule(x, out=np.zeros(x.shape, "float32")).layout == "kspec::Strided<64>"
