@@ -161,8 +161,8 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
     isa = _ptx_isa(table, configured, problems)
     jit = table.get("jit", "auto")
     if jit not in _JIT:
-        options = " or ".join(map(repr, _JIT))
-        problems.append(SettingProblem(("jit",), f"must be {options}, not {jit!r}"))
+        options = ", ".join(map(repr, _JIT))
+        problems.append(SettingProblem(("jit",), f"must be one of {options}, not {jit!r}"))
     torch = table.get("torch", False)
     if not isinstance(torch, bool):
         problems.append(SettingProblem(("torch",), f"must be true or false, not {torch!r}"))

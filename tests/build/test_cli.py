@@ -31,8 +31,9 @@ def test_help_fits_80_columns(run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_build_and_check(run, toy: Path) -> None:
-    status, out, _ = run("check", "--project", toy)
-    assert status == 1 and "+++ generated/toy_kernels/squares.py" in out
+    status, out, err = run("check", "--project", toy)
+    assert (status, out) == (1, "")
+    assert err == "generated/toy_kernels: error: is missing\n    hint: run `kspec build`\n"
     status, out, err = run("build", "--project", toy)
     assert (status, out) == (
         0,
@@ -42,6 +43,9 @@ def test_build_and_check(run, toy: Path) -> None:
     status, out, err = run("build", "--project", toy)
     assert status == 0 and out.endswith("; up to date\n") and err == ""
     assert run("check", "--project", toy)[0] == 0
+    (toy / "generated/toy_kernels/squares.py").unlink()
+    status, out, _ = run("check", "--project", toy)
+    assert status == 1 and "+++ generated/toy_kernels/squares.py" in out
 
 
 def test_a_folder_that_can_not_be_made(run, toy: Path) -> None:
@@ -92,7 +96,7 @@ def test_bad_specs(run, tmp_path: Path) -> None:
         ('package = "specs"', "would replace the specs"),
         ('archs = "sm_90"', "archs: must be a list"),
         ('archs = ["sm_9", "host"]', "the host device compiles on first use"),
-        ('jit = "no"', "jit: must be 'auto' or 'never', not 'no'"),
+        ('jit = "no"', "jit: must be one of 'auto', 'never', not 'no'"),
         ('torch = "yes"', "torch: must be true or false, not 'yes'"),
         ('specs = "x', "not TOML: the string is not closed in its line; end it with its quote"),
     ],
@@ -111,7 +115,7 @@ def test_bad_settings_have_places(run, toy: Path) -> None:
     assert status == 2
     first, second, third = err.split("pyproject.toml:")[1:]
     assert first == (
-        "2:7: error: [tool.kspec] jit: must be 'auto' or 'never', not 3\n    jit = 3\n          ^\n"
+        "2:7: error: [tool.kspec] jit: must be one of 'auto', 'never', not 3\n    jit = 3\n          ^\n"
     )
     assert second == (
         "3:1: error: [tool.kspec] unknown key 'arch'; did you mean 'archs'?\n"
