@@ -273,8 +273,22 @@ def test_demo_of_a_wrong_kernel(run, tmp_path: Path) -> None:
     toy = write_project(tmp_path, squares=SQUARES.replace('"y = x * x"', '"y = x * x + 1"'))
     status, out, err = run("demo", "--project", toy)
     assert status == 1
-    assert "kspec: squares.square on host: error 1 is above 1e-05" in err
+    assert "kspec: squares.square on host: error 1 is above 1e-05: y[" in err
     assert "squares.total" in out, "the others are shown"
+
+
+def test_demo_of_a_reference_that_fails(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace('"x * x"', '"x * q"'))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1 and "squares.total" in out
+    assert (
+        """\
+kspec: squares.square on host:
+specs/squares.toml:9:18: error: reference of kernel 'square': NameError: name 'q' is not defined;\
+"""
+        in err
+    )
+    assert '\n    reference = "x * q"\n                     ^\n' in err
 
 
 def test_demo_of_a_kernel_that_fails(run, tmp_path: Path) -> None:
