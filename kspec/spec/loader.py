@@ -163,7 +163,10 @@ def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
             span = reader.spans[kind, name]
             first = kernels.get(name)
             if first:
-                message = f"kernel {name!r} is declared already in {first}"
+                message = (
+                    f"kernel {name!r} is declared already in {first}; names are unique in a "
+                    "project, so rename one of them"
+                )
                 length = span.key_end - span.key_start
                 yield reader.problem(span.key_start, length, message, _DUPLICATE)
             else:
