@@ -109,7 +109,7 @@ def condensed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def _mistake(one: Diagnostic) -> tuple[object, ...]:
-    """Return what errors of the instances of a template have in common."""
+    """Return the part of an error that is equal in all instances of a template."""
     said = _TYPE.sub("", one.message) if one.column else one.message
     return one.path, one.line, one.column, said
 

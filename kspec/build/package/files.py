@@ -84,7 +84,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def manifest_problem(folder: Path, name: str) -> str:
-    """Return what is wrong with the manifest of an earlier build, which is called `name`.
+    """Return the problem with the manifest of an earlier build, which is called `name`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How results differ from those of a reference, in words: arrays in, a line out.
+"""Differences of results from those of a reference, in words: arrays in, a line out.
 
 >>> difference(["y"], [np.array([1.0, 4.0])], [np.array([1.0, 2.0])], 1e-12)
 'error 1 is above 1e-12: y[1] is 4, the reference says 2'
@@ -32,7 +32,7 @@ def result_names(call: ExampleCall) -> tuple[str, ...]:
 def difference(
     names: Sequence[str], got: Sequence[Array], want: Sequence[Array], limit: float
 ) -> str:
-    """Return what is wrong with results; empty if they are those of the reference.
+    """Return the largest difference of results; empty if they are those of the reference.
 
     Parameters
     ----------

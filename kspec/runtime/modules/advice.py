@@ -79,7 +79,7 @@ def _with_form(kernel: ReductionDeclaration, form: str) -> list[str]:
 
 
 def _instruction(entry: ModuleEntry, kernel: Declaration, lines: Iterable[str]) -> str:
-    """Return where to write lines in a spec file, and what then."""
+    """Return the place of new lines in a spec file, the lines, and the next step."""
     line = entry.coverage[kernel.name].line if kernel.name in entry.coverage else 0
     place = f"{entry.spec}{f', line {line}' if line else ''}, [{kernel.kind}.{kernel.name}]"
     return "\n".join([f"in {place}, write", *(f"    {line}" for line in lines), _THEN])
