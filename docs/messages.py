@@ -24,7 +24,13 @@ PAGE = ROOT / "docs/diagnostics.md"
 BEGIN = "<!-- The rest is written by docs/messages.py. -->\n"
 SPECS, FINDINGS, OTHERS = "In specs", "Of the compiler and the commands", "Exceptions of Python"
 # The class of a message to its heading and the place of its text among the arguments.
-MAKERS = {"Fault": (SPECS, 1), "Diagnostic": (FINDINGS, 1), "Mismatch": ("ShapeError", 0)}
+MAKERS = {
+    "Fault": (SPECS, 1),
+    "SettingProblem": (SPECS, 1),
+    "problem_at": (SPECS, 4),
+    "Diagnostic": (FINDINGS, 1),
+    "Mismatch": ("ShapeError", 0),
+}
 PLACES = {"DriverError": 1}
 # Exceptions that Python's protocols ask for, or that kspec catches itself.
 INTERNAL = {"AssertionError", "StopIteration", "EOFError", "KeyError", "KeyboardInterrupt"}

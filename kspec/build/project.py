@@ -24,6 +24,7 @@ from kspec.build.report import budgets
 from kspec.build.report.locking import LockUpdate, update_lock
 from kspec.build.settings import Settings, load_settings
 from kspec.build.stamp import is_stamped, write_stamp
+from kspec.compiler.messages import condensed
 from kspec.diagnostics import by_place
 from kspec.errors import CompileError, SpecError
 from kspec.files import system_refusals
@@ -124,7 +125,8 @@ def _compiled(plan: BuildPlan, intact: Mapping[str, Built], progress: Progress) 
         return images.build_images(plan, intact, progress)
     except CompileError as error:
         settings = plan.settings
-        found = by_place(map_to_specs(error.diagnostics, settings.project, settings.specs))
+        found = map_to_specs(error.diagnostics, settings.project, settings.specs)
+        found = condensed(by_place(found))
         shown = "\n".join(map(str, found))
         raise CompileError(shown, error.source, error.options, error.target, found) from None
 

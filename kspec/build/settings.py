@@ -24,10 +24,12 @@ from typing import Any
 
 from kspec.compiler.cuda.ptx import parse_isa
 from kspec.compiler.target import parse_targets
-from kspec.diagnostics import unknown_key
+from kspec.diagnostics import Diagnostic, by_place, unknown_key
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import read_regular, resolved
 from kspec.model.stages import HOST, Target
+from kspec.spec.document.positions import Lines, scan_positions
+from kspec.spec.document.problems import SpecFileError, problem_at, toml_problem
 
 CONFIGURATION = "pyproject.toml"
 # One cubin per generation that is in use, and PTX for whatever comes later.
@@ -89,6 +91,22 @@ class Settings:
         return PurePosixPath(self.package).name
 
 
+@dataclass(frozen=True)
+class SettingProblem:
+    """Something wrong with the table: the keys and indices that lead there, and what it is.
+
+    `at_key`: the key is wrong, not its value.
+    """
+
+    keys: tuple[str | int, ...]
+    message: str
+    at_key: bool = False
+
+    def __str__(self) -> str:
+        named = "" if self.at_key else "".join(f"{key}: " for key in self.keys[:1])
+        return f"{named}{self.message}"
+
+
 def find_project(start: Path) -> Path:
     """Return the nearest folder at or above `start` that has a ``pyproject.toml``.
 
@@ -116,36 +134,40 @@ def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:
 
     Raises
     ------
+    SpecFileError
+        With everything that is wrong with the table, at its place.
     SpecError
-        With everything that is wrong with the table.
+        If the file cannot be read, or `archs` names no architectures.
     ToolNotFoundError
         If ``native`` is asked for where there is no GPU.
     """
-    document = _read(project / CONFIGURATION)
+    text, document = _read(project / CONFIGURATION)
     table = document.get("tool", {}).get("kspec", {})
-    problems: list[str] = []
     if not isinstance(table, dict):
-        raise SpecError(f"{CONFIGURATION}: [tool.kspec] must be a table")
-    for key in table:
-        if key not in _KEYS:
-            problems.append(unknown_key(key, _KEYS))
+        raise _error(text, [SettingProblem((), "must be a table")])
+    problems = [
+        SettingProblem((key,), unknown_key(key, _KEYS), True) for key in table if key not in _KEYS
+    ]
     specs = _folder(table, "specs", "specs", problems)
     package = _folder(table, "package", f"generated/{_default_package(document)}", problems)
     if not PurePosixPath(package).name.isidentifier():
-        problems.append(f"package: {PurePosixPath(package).name!r} is not a Python identifier")
+        name = PurePosixPath(package).name
+        problems.append(SettingProblem(("package",), f"{name!r} is not a Python identifier"))
     if PurePosixPath(specs).is_relative_to(package):
-        problems.append(f"package: the folder {package!r} would replace the specs in {specs!r}")
+        message = f"the folder {package!r} would replace the specs in {specs!r}"
+        problems.append(SettingProblem(("package",), message))
     problems += _links(project, {"specs": specs, "package": package})
     configured = _targets(table.get("archs", list(DEFAULT_ARCHS)), problems)
     isa = _ptx_isa(table, configured, problems)
     jit = table.get("jit", "auto")
     if jit not in _JIT:
-        problems.append(f"jit: must be one of {', '.join(map(repr, _JIT))}, not {jit!r}")
+        options = ", ".join(map(repr, _JIT))
+        problems.append(SettingProblem(("jit",), f"must be one of {options}, not {jit!r}"))
     torch = table.get("torch", False)
     if not isinstance(torch, bool):
-        problems.append(f"torch: must be true or false, not {torch!r}")
+        problems.append(SettingProblem(("torch",), f"must be true or false, not {torch!r}"))
     if problems:
-        raise SpecError("\n".join(f"{CONFIGURATION}: [tool.kspec] {text}" for text in problems))
+        raise _error(text, problems)
     configured = _with_isa(configured, isa)
     targets = _with_isa(_wanted_targets(archs), isa) if archs else configured
     return Settings(resolved(project), specs, package, targets, configured, jit, torch)
@@ -158,13 +180,37 @@ def package_of(document: dict[str, Any]) -> str:
     return str(table.get("package", default)) if isinstance(table, dict) else default
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a file, and what it says."""
+    text = ""
     try:
-        return tomllib.loads(read_regular(path).decode("utf-8-sig"))
+        text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
+        return text, tomllib.loads(text)
     except OSError as error:
         raise SpecError(f"{path.name} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SpecError(f"{path.name} is not TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path.name} is not UTF-8: {error.reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SpecFileError([toml_problem(text, path.name, error)]) from error
+
+
+def _error(text: str, problems: Iterable[SettingProblem]) -> SpecFileError:
+    """Return the exception that shows each problem at its place in the text."""
+    lines, spans = Lines(text), scan_positions(text)
+    found = []
+    for problem in problems:
+        path = ("tool", "kspec", *problem.keys)
+        known = (path[:end] for end in range(len(path), 0, -1))
+        span = next((spans[one] for one in known if one in spans), None)
+        if span is None:  # of a default
+            found.append(Diagnostic("error", f"[tool.kspec] {problem}", CONFIGURATION))
+            continue
+        start, end = span.value_start, span.value_end
+        if problem.at_key or start < 0:
+            start, end = span.key_start, span.key_end
+        length = len(text[start:end].partition("\n")[0])
+        found.append(problem_at(lines, CONFIGURATION, start, length, f"[tool.kspec] {problem}"))
+    return SpecFileError(by_place(found))
 
 
 def _default_package(document: dict[str, Any]) -> str:
@@ -172,55 +218,66 @@ def _default_package(document: dict[str, Any]) -> str:
     return f"{re.sub(r'[^a-z0-9]+', '_', str(name).lower()).strip('_') or 'kspec'}_kernels"
 
 
-def _folder(table: dict[str, Any], key: str, default: str, problems: list[str]) -> str:
+def _folder(table: dict[str, Any], key: str, default: str, problems: list[SettingProblem]) -> str:
     """Return a path inside the project, normalised."""
     value = table.get(key, default)
     if not isinstance(value, str) or not value.strip():
-        problems.append(f"{key}: must be a folder such as {default!r}, not {value!r}")
+        problems.append(
+            SettingProblem((key,), f"must be a folder such as {default!r}, not {value!r}")
+        )
         return default
     path = PurePosixPath(value)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        problems.append(f"{key}: {value!r} must be a folder inside the project")
+        problems.append(SettingProblem((key,), f"{value!r} must be a folder inside the project"))
         return default
     if re.search(r"[^\w./ +-]", value):  # it will stand in generated text
-        problems.append(f"{key}: {value!r} may have letters, digits, spaces and _ . / + - only")
+        message = f"{value!r} may have letters, digits, spaces and _ . / + - only"
+        problems.append(SettingProblem((key,), message))
         return default
     return path.as_posix()
 
 
-def _links(project: Path, folders: Mapping[str, str]) -> Iterator[str]:
+def _links(project: Path, folders: Mapping[str, str]) -> Iterator[SettingProblem]:
     """Yield an error for each folder of a project that is a link, or below one."""
     for key, name in folders.items():
         path = project / name
         if not resolved(path).is_relative_to(resolved(project)):
-            yield f"{key}: {name!r} leads out of the project by a link; name a folder inside"
+            message = f"{name!r} leads out of the project by a link; name a folder inside"
         elif key == "package" and path.is_symlink():
-            yield f"package: {name!r} is a link, and builds replace the folder; name the folder"
+            message = f"{name!r} is a link, and builds replace the folder; name the folder"
+        else:
+            continue
+        yield SettingProblem((key,), message)
 
 
-def _targets(archs: object, problems: list[str]) -> tuple[Target, ...]:
+def _targets(archs: object, problems: list[SettingProblem]) -> tuple[Target, ...]:
     if not isinstance(archs, list | tuple) or not archs:
-        problems.append(f"archs: must be a list such as ['sm_90', 'compute_80'], not {archs!r}")
+        message = f"must be a list such as ['sm_90', 'compute_80'], not {archs!r}"
+        problems.append(SettingProblem(("archs",), message))
         return ()
     targets: list[Target] = []
-    for arch in archs:
+    for number, arch in enumerate(archs):
         try:
             found = _parse(str(arch))
         except SpecError as error:
-            problems.append(f"archs: {error}")
+            problems.append(SettingProblem(("archs", number), str(error)))
             continue
         if HOST in found:
-            problems.append("archs: the host device compiles on first use; leave 'host' out")
+            message = "the host device compiles on first use; leave 'host' out"
+            problems.append(SettingProblem(("archs", number), message))
         targets += found
     return tuple(dict.fromkeys(targets))
 
 
-def _ptx_isa(table: dict[str, Any], targets: Iterable[Target], problems: list[str]) -> str:
+def _ptx_isa(
+    table: dict[str, Any], targets: Iterable[Target], problems: list[SettingProblem]
+) -> str:
     isa = table.get("ptx_isa", "")
     if isa and (not isinstance(isa, str) or parse_isa(isa) is None):
-        problems.append(f"ptx_isa: must be a version of PTX such as '8.0', not {isa!r}")
+        message = f"must be a version of PTX such as '8.0', not {isa!r}"
+        problems.append(SettingProblem(("ptx_isa",), message))
     elif isa and targets and not any(target.format == "ptx" for target in targets):
-        problems.append("ptx_isa: archs has no PTX, such as 'compute_80'")
+        problems.append(SettingProblem(("ptx_isa",), "archs has no PTX, such as 'compute_80'"))
     return isa if isinstance(isa, str) else ""
 
 
@@ -242,11 +299,11 @@ def _parse(arch: str) -> tuple[Target, ...]:
 def _wanted_targets(archs: Sequence[str]) -> tuple[Target, ...]:
     """Return the targets that somebody asks for, of whom ``90-real;90-virtual`` is two."""
     words = [word.strip() for arch in archs for word in arch.split(";")]
-    problems: list[str] = []
+    problems: list[SettingProblem] = []
     others = [word for word in words if word != NATIVE]
     targets = _targets(others, problems) if others else ()
     if problems:
-        raise SpecError("\n".join(text.replace("archs:", "--arch:", 1) for text in problems))
+        raise SpecError("\n".join(f"--arch: {problem.message}" for problem in problems))
     native = native_targets() if NATIVE in words else ()
     return tuple(dict.fromkeys((*targets, *native)))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kspec.compiler.explain import explain
@@ -56,6 +56,8 @@ _SECTION = re.compile(r"// ---- (?:(\w+)(?:\(|$))?")  # several kernels of one t
 _ASSERTION = re.compile(
     r"static assertion failed(?: with \"(.*)\"|(?: due to requirement '.*?')?: (.*))", re.DOTALL
 )
+_UNUSED = ("177-D", "550-D")  # a variable that is never referenced, or set and never used
+_TYPE = re.compile("\"[^\"]*\"|'[^']*'|\u2018[^\u2019]*\u2019")  # in the quotes of each compiler
 _CARET = re.compile(r"\s*(?:\d* \|)?\s*~*\^[\^~]*\s*")
 _GUTTER = re.compile(r"\s*\d* \| ?")
 _WORD = re.compile(r"\w+")
@@ -85,9 +87,48 @@ def compile_error(
     log: str, source: CudaSource, options: tuple[str, ...], target: str
 ) -> CompileError:
     """Return the error for a log in which a compiler refuses a source."""
-    explained = explain(log, source)
-    found = parse_log(explained, source)
+    explained = explain(_shortened(log), source)
+    found = condensed(parse_log(explained, source))
     return CompileError(explained, source.text, options, target, found)
+
+
+def condensed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return the findings of a compiler that failed: errors first, each place of them once.
+
+    One mistake in a template is an error of each instance, with other types in its message.  And
+    what a statement in error would have used counts as unused.
+    """
+    once: dict[tuple[object, ...], Diagnostic] = {}
+    others: list[Diagnostic] = []
+    for one in found:
+        if one.severity == "error":
+            once.setdefault(_mistake(one), one)
+        elif one.code not in _UNUSED:
+            others.append(one)
+    return (*once.values(), *others)
+
+
+def _mistake(one: Diagnostic) -> tuple[object, ...]:
+    """Return the part of an error that is equal in all instances of a template."""
+    said = _TYPE.sub("", one.message) if one.column else one.message
+    return one.path, one.line, one.column, said
+
+
+def _shortened(log: str) -> str:
+    """Return the messages of a log that are `condensed` ones, in the compiler's words."""
+    kept: list[str] = []
+    seen: set[tuple[object, ...]] = set()
+    for block in _blocks(log):
+        form = next((match for form in _FORMS if (match := form.fullmatch(block[0]))), None)
+        one = _diagnostic(form.groupdict(), block[1:], _Text()) if form else None
+        if one is not None and one.severity == "error":
+            repeated = _mistake(one) in seen
+            seen.add(_mistake(one))
+        else:
+            repeated = one is not None and one.code in _UNUSED
+        if not repeated:
+            kept.append("\n".join(block))
+    return "\n\n".join(kept) or log
 
 
 def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]:

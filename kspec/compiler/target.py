@@ -19,6 +19,7 @@ from kspec.compiler.cuda import nvrtc
 from kspec.errors import CompileError, SpecError
 from kspec.model.stages import HOST, Target
 
+OLDEST = 80  # compute capability that kspec is tested for, as docs/compatibility.md says
 _ARCH = re.compile(r"(sm|compute)_(\d{2,3})([af]?)")
 _ANY = re.compile(r"(?:sm|compute|lto)_(\d{2,3})[af]?")
 # CMake's spelling: both without a suffix.
@@ -95,14 +96,14 @@ def check_supported(target: Target, backend: str = "nvrtc") -> None:
         parse_target(target.arch)
     if capability(target) in known:
         return
-    older = capability(target) < min(known)
+    older, name = capability(target) < min(known), _name(backend)
     advice = (
-        "an older toolkit is needed: pip install 'kspec[cu12]'"
+        f"kspec is for sm_{OLDEST} and newer"
         if older
-        else f"compile for compute_{max(known)}, which newer devices run too, or update it"
+        else f"compile for compute_{max(known)}, which newer devices run too, or update {name}"
     )
     raise CompileError(
-        f"{target.arch} is not supported by {_name(backend)}, which knows "
+        f"{target.arch} is not supported by {name}, which knows "
         f"{', '.join(supported_archs(backend))}; {advice}",
         target=target.arch,
     )

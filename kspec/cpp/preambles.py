@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from kspec.cpp.brackets import outermost
+from kspec.cpp.brackets import group_end, outermost, split_at_commas
 from kspec.cpp.declarations import parse_declaration
 from kspec.cpp.directives import macro_definitions
 from kspec.cpp.fragments import code_of
@@ -72,6 +72,27 @@ def is_used_as_array(name: str, text: str) -> bool:
     """
     code = [token.text for token in code_of(text) if token.text != ")"]
     return any(a == name and b in ("[", ".", "->") for a, b in itertools.pairwise(code))
+
+
+def indexed_axes(name: str, text: str) -> int | None:
+    """Return the number of axes of an array, if a text indexes it by one index for each.
+
+    None where it never does, in several ways, or in parts of a text that may be left out for
+    arrays of other axes.
+
+    >>> indexed_axes("x", "y = x[{r, f(c, 2)}]"), indexed_axes("x", "y = x[{i}] + x[{i, j}]")
+    (2, None)
+    """
+    code = code_of(text)
+    words = [token.text for token in code]
+    if "constexpr" in words:
+        return None
+    found = {
+        len(split_at_commas(code[k + 3 : group_end(code, k + 2) - 1]))
+        for k in range(len(code) - 2)
+        if words[k : k + 3] == [name, "[", "{"]
+    }
+    return found.pop() if len(found) == 1 and found != {1} else None
 
 
 def needs_global_scope(preamble: str) -> bool:

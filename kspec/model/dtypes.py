@@ -13,6 +13,7 @@ by them.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 import re
@@ -248,7 +249,9 @@ def unknown_type(spelling: str) -> str:
         )
     if _UNSUPPORTED.fullmatch(bare):
         return f"Unsupported dtype {spelling!r}; kernels know {names()}"
-    return f"unknown type {spelling!r}; expected one of {names()}"
+    near = difflib.get_close_matches(spelling, _BY_NAME, 1)
+    advice = f"did you mean {near[0]!r}?" if near else f"expected one of {names()}"
+    return f"unknown type {spelling!r}; {advice}"
 
 
 @functools.cache

@@ -34,6 +34,14 @@ FILE_NAME = "manifest.json"
 _SEAL = ',\n "sha256": "'
 
 
+class OtherSchemaError(ManifestError):
+    """Another kspec has written a manifest, in a format that this one does not read."""
+
+
+class NewerSchemaError(OtherSchemaError):
+    """A newer kspec has written a manifest."""
+
+
 @dataclass(frozen=True)
 class ImageEntry:
     """The compiled half of a module.
@@ -145,14 +153,17 @@ def load(text: str, path: str = FILE_NAME) -> Manifest:
 
     Raises
     ------
+    OtherSchemaError
+        If another kspec has written it; `NewerSchemaError` if a newer one.
     ManifestError
-        If it is damaged, or was written by another kspec; `path` is named.
+        If it is damaged; `path` is named in both.
     """
     try:
         data = json.loads(text)
         if data["schema"] != SCHEMA:
-            advice = "upgrade kspec" if data["schema"] > SCHEMA else "run `kspec build` again"
-            raise ManifestError(
+            newer = data["schema"] > SCHEMA
+            advice = "upgrade kspec" if newer else "run `kspec build` again"
+            raise (NewerSchemaError if newer else OtherSchemaError)(
                 f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: {advice}"
             )
         sealed, _, _ = text.rpartition(_SEAL)

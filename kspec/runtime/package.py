@@ -27,6 +27,7 @@ from kspec.model.declaration import (
     RawDeclaration,
     ReductionDeclaration,
 )
+from kspec.model.forms.kinds import FORMS, REDUCE
 from kspec.model.manifest import Manifest, ModuleEntry
 from kspec.model.stages import (
     CudaSource,
@@ -40,7 +41,7 @@ from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.kernels.tracing import record
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.modules.advice import advise
+from kspec.runtime.modules.advice import advise, undeclared_form
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.packaged import (
     ImageProvider,
@@ -127,6 +128,10 @@ def struct_dtype(text: str) -> np.dtype[Any]:
     return numpy_dtype(text)
 
 
+def _refuse(message: str, *args: object, **keywords: object) -> None:
+    raise AttributeError(message)
+
+
 def given(*outputs: Any) -> tuple[Any, ...]:
     """Return the outputs of a call: all of them, or none.
 
@@ -211,6 +216,22 @@ class GeneratedModule:
     def raw_function(self, name: str) -> RawFunction:
         """Return a raw kernel whose spec says how it is launched."""
         return self._open(RawFunction, self._declaration(name, RawDeclaration))
+
+    def refuse_forms(self, function: Any, name: str) -> None:
+        """Let the forms that a reduction's spec does not declare say how it would declare them.
+
+        Parameters
+        ----------
+        function : callable
+            The generated function; a call of a form that it lacks raises `AttributeError`.
+        name : str
+            The kernel.
+        """
+        declaration = self._declaration(name, ReductionDeclaration)
+        for form in FORMS:
+            if form != REDUCE and form not in declaration.forms:
+                message = undeclared_form(self._entry, declaration, form)
+                setattr(function, form, functools.partial(_refuse, message))
 
     def _open(self, kind: type[_KernelT], declaration: Any) -> _KernelT:
         name = declaration.backward

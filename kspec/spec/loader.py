@@ -36,6 +36,8 @@ from kspec.spec.document.positions import (
     content_offsets,
     scan_positions,
 )
+from kspec.spec.document.problems import SpecFileError as SpecFileError
+from kspec.spec.document.problems import problem_at, toml_problem
 from kspec.spec.faults import Fault
 from kspec.spec.gradients.kernels import assignment, gradient_spec, kernel_faults
 from kspec.spec.models import MODELS, ElementwiseSpec, RawSpec, Spec
@@ -46,12 +48,10 @@ _PART = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
 _LONG_KEY = re.compile(
     rf"^[ \t]*\[*[ \t]*{_PART}(?:\.[ \t]*{_PART}){{{limits.NESTING}}}", re.MULTILINE
 )
-_TOML_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _DUPLICATE = "duplicate-kernel"
 _AMBIGUOUS = "ambiguous-type"
 _TOP_LEVEL = ("doc", versions.KEY, "structs", *MODELS)
 _TOO_DEEP = f"tables and lists are nested more than {limits.NESTING} deep"
-_LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
@@ -95,22 +95,6 @@ class SpecFile:
         lines = [self.lines.get((kernel, f"params.{number}"), 0) for number in range(count + 1)]
         listed = count and all(lines[:count]) and not lines[count]
         return tuple(lines[:count]) if listed else (single,)
-
-
-class SpecFileError(SpecError):
-    """Spec files have problems; `problems` has each of them, the message shows all."""
-
-    def __init__(self, problems: Iterable[Diagnostic]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The problems."""
-        return self.problems
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.problems,)
 
 
 class DuplicateKernelFileError(SpecFileError, DuplicateKernelError):
@@ -180,7 +164,10 @@ def _duplicates(readers: list[_Reader]) -> Iterator[Diagnostic]:
             span = reader.spans[kind, name]
             first = kernels.get(name)
             if first:
-                message = f"kernel {name!r} is declared already in {first}"
+                message = (
+                    f"kernel {name!r} is declared already in {first}; names are unique in a "
+                    "project, so rename one of them"
+                )
                 length = span.key_end - span.key_start
                 yield reader.problem(span.key_start, length, message, _DUPLICATE)
             else:
@@ -307,7 +294,7 @@ class _Reader:
             self.problems.append(self.problem(0, 1, f"not UTF-8: {error.reason}"))
             return {}
         except tomllib.TOMLDecodeError as error:
-            self.problems.append(self._toml_problem(str(error)))
+            self.problems.append(toml_problem(self.text, self.name, error))
             return {}
         except RecursionError:
             return self._refused(_TOO_DEEP)
@@ -321,14 +308,6 @@ class _Reader:
     def _refused(self, message: str, offset: int = 0) -> dict[str, Any]:
         self.problems.append(self.problem(offset, 1, message))
         return {}
-
-    def _toml_problem(self, message: str) -> Diagnostic:
-        match = _TOML_POSITION.fullmatch(message)
-        offset = len(self.text.rstrip())
-        if match and match[2]:
-            offset = self.lines.offset(int(match[2]), int(match[3]))
-        text = match[1] if match else message
-        return self.problem(offset, 1, f"not TOML: {text[:1].lower()}{text[1:]}")
 
     def _tables(self, document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         """Return the kernels' tables in the order of the file, and report anything else."""
@@ -424,12 +403,7 @@ class _Reader:
         return span.value_start, len(value.split("\n")[0])
 
     def problem(self, offset: int, length: int, message: str, code: str = "") -> Diagnostic:
-        row = self.lines.row(offset)
-        source = self.lines.line(row)
-        if len(source) > _LONGEST_LINE:
-            source = ""  # a terminal would show carets somewhere else
-        column = self.lines.column(offset)
-        return Diagnostic("error", message, self.name, row, column, length, source, code=code)
+        return problem_at(self.lines, self.name, offset, length, message, code)
 
     def _lines(self) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], tuple[int, ...]]]:
         lines: dict[tuple[str, str], int] = {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
@@ -30,7 +31,12 @@ from kspec.cpp.fragments import (
     without_phrases,
 )
 from kspec.cpp.options import split_macros
-from kspec.cpp.preambles import declares_variable, is_used_as_array, preamble_names
+from kspec.cpp.preambles import (
+    declares_variable,
+    indexed_axes,
+    is_used_as_array,
+    preamble_names,
+)
 from kspec.model.coverage import bindings_of, layout_fault
 from kspec.model.declaration import (
     ElementwiseDeclaration,
@@ -157,6 +163,18 @@ class _GeneratedSpec(BaseSpec):
             param.name
             for param in self.inputs
             if param.raw and not param.non_const and not is_used_as_array(param.name, text)
+        )
+
+    def _with_axes(self, params: Signature) -> Signature:
+        """Return parameters, with the axes of raw ones that are indexed by ``x[{j, k}]``."""
+        text = "\n".join((*self.fragments.values(), *self.macro_texts))
+        return Signature(
+            tuple(
+                replace(one, ndim=indexed_axes(one.name, text))
+                if one.raw and one.ndim is None
+                else one
+                for one in params
+            )
         )
 
     @property
@@ -330,8 +348,8 @@ class ElementwiseSpec(_GeneratedSpec):
         atomic = any("atomic" in word for word in identifiers(self.operation, self.preamble))
         return ElementwiseDeclaration(
             self.name,
-            self.inputs,
-            self.outputs,
+            self._with_axes(self.inputs),
+            self._with_axes(self.outputs),
             self.doc,
             reduce_dims=self.reduce_dims,
             ordered=by_thread or bool(views) or not self.words.isdisjoint(_ELEMENT_ORDER),
@@ -505,8 +523,8 @@ class ReductionSpec(_GeneratedSpec):
         indexed = self._is_indexed()
         return ReductionDeclaration(
             self.name,
-            self.inputs,
-            self.outputs,
+            self._with_axes(self.inputs),
+            self._with_axes(self.outputs),
             self.doc,
             reduce_dims=self.reduce_dims,
             has_identity=self.identity is not None,

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 
@@ -191,14 +190,10 @@ def unknown_type(spelling: str) -> str:
     ("unknown type 'size_t'; types have NumPy's names, write 'uint64' for 'size_t'", \
 "unknown type 'flaot32'; did you mean 'float32'?")
     """
-    names = [row.name for row in dtypes.TABLE]
-    near = difflib.get_close_matches(spelling, names, 1)
     message = dtypes.unknown_type(spelling)
     if message.startswith("Unsupported"):
         return message
     hint = _dtype_hint(spelling)
-    if not hint and near:
-        hint = f"; did you mean {near[0]!r}?"
     return f"unknown type {spelling!r}{hint}" if hint else message
 
 

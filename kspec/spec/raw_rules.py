@@ -91,10 +91,24 @@ def _wrong_count(template: RawTemplate, expression: str, found: int) -> str:
         return (
             f"{expression!r} does not fit the type placeholders of the parameters "
             f"({', '.join(template.names)}); a name expression has one type for each: {instance!r}"
+            f"{_advice_on_values(template, expression)}"
         )
     return (
         f"{expression!r} has {counted(found, 'template argument')}, but 'template' has "
         f"{len(template.names)} names ({', '.join(template.names)}); write {instance!r}"
+    )
+
+
+def _advice_on_values(template: RawTemplate, expression: str) -> str:
+    """Return the way to have integers in a template, if an expression has some."""
+    values = [text for text in template_arguments(expression) if integer_of(text) is not None]
+    if not values:
+        return ""
+    names = [*template.names, *(f"N{number}" for number, _ in enumerate(values, 1))]
+    listed = ", ".join(f'"{name}"' for name in names).replace("N1", "TILE")
+    return (
+        f"; list its integers by the names of the C++ template too: template = [{listed}], or give "
+        f"them defaults there, as in 'int TILE = {values[0]}'"
     )
 
 

@@ -31,8 +31,9 @@ def test_help_fits_80_columns(run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_build_and_check(run, toy: Path) -> None:
-    status, out, _ = run("check", "--project", toy)
-    assert status == 1 and "+++ generated/toy_kernels/squares.py" in out
+    status, out, err = run("check", "--project", toy)
+    assert (status, out) == (1, "")
+    assert err == "generated/toy_kernels: error: is missing\n    hint: run `kspec build`\n"
     status, out, err = run("build", "--project", toy)
     assert (status, out) == (
         0,
@@ -42,6 +43,9 @@ def test_build_and_check(run, toy: Path) -> None:
     status, out, err = run("build", "--project", toy)
     assert status == 0 and out.endswith("; up to date\n") and err == ""
     assert run("check", "--project", toy)[0] == 0
+    (toy / "generated/toy_kernels/squares.py").unlink()
+    status, out, _ = run("check", "--project", toy)
+    assert status == 1 and "+++ generated/toy_kernels/squares.py" in out
 
 
 def test_a_folder_that_can_not_be_made(run, toy: Path) -> None:
@@ -92,6 +96,9 @@ def test_bad_specs(run, tmp_path: Path) -> None:
         ('package = "specs"', "would replace the specs"),
         ('archs = "sm_90"', "archs: must be a list"),
         ('archs = ["sm_9", "host"]', "the host device compiles on first use"),
+        ('jit = "no"', "jit: must be one of 'auto', 'never', not 'no'"),
+        ('torch = "yes"', "torch: must be true or false, not 'yes'"),
+        ('specs = "x', "not TOML: the string is not closed in its line; end it with its quote"),
     ],
 )
 def test_bad_settings(run, toy: Path, line: str, message: str) -> None:
@@ -99,6 +106,37 @@ def test_bad_settings(run, toy: Path, line: str, message: str) -> None:
     status, _, err = run("build", "--project", toy)
     assert status == 2 and message in err
     assert not (toy / "generated").exists()
+
+
+def test_bad_settings_have_places(run, toy: Path) -> None:
+    text = '[tool.kspec]\njit = 3\narch = ["sm_90"]\narchs = ["sm_90",\n  "sm_9"]\n'
+    (toy / "pyproject.toml").write_text(text)
+    status, _, err = run("check", "--project", toy)
+    assert status == 2
+    first, second, third = err.split("pyproject.toml:")[1:]
+    assert first == (
+        "2:7: error: [tool.kspec] jit: must be one of 'auto', 'never', not 3\n    jit = 3\n          ^\n"
+    )
+    assert second == (
+        "3:1: error: [tool.kspec] unknown key 'arch'; did you mean 'archs'?\n"
+        '    arch = ["sm_90"]\n    ^^^^\n'
+    )
+    assert third.startswith("5:3: error: [tool.kspec] archs: unknown architecture 'sm_9': expected")
+    assert third.endswith('\n      "sm_9"]\n      ^^^^^^\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[tool]\nkspec = 3\n", "pyproject.toml:2:9: error: [tool.kspec] must be a table"),
+        ('[project]\nname = "3d"\n', "pyproject.toml: error: [tool.kspec] package: '3d_kernels'"),
+        ("tool.kspec.package = ''\n", "pyproject.toml:1:22: error: [tool.kspec] package: must be"),
+    ],
+)
+def test_places_of_settings_however_written(run, toy: Path, text: str, place: str) -> None:
+    (toy / "pyproject.toml").write_text(text)
+    status, _, err = run("check", "--project", toy)
+    assert status == 2 and err.startswith(place)
 
 
 def test_defaults(run, toy: Path) -> None:
@@ -153,6 +191,9 @@ def test_show(run, toy: Path) -> None:
 def test_show_something_unknown(run, toy: Path) -> None:
     status, _, err = run("show", "sqare", "--project", toy)
     assert status == 2 and err == "kspec: unknown kernel 'sqare'; did you mean square?\n"
+    status, _, err = run("show", "nosuch", "--project", toy)
+    message = "kspec: unknown kernel 'nosuch'; the specs declare shift, square, total\n"
+    assert (status, err) == (2, message)
     status, _, err = run("show", "square", "--stage", "ptx", "--project", toy)
     assert status == 2 and "expected one of signature, context, source, image" in err
 
@@ -232,8 +273,22 @@ def test_demo_of_a_wrong_kernel(run, tmp_path: Path) -> None:
     toy = write_project(tmp_path, squares=SQUARES.replace('"y = x * x"', '"y = x * x + 1"'))
     status, out, err = run("demo", "--project", toy)
     assert status == 1
-    assert "kspec: squares.square on host: error 1 is above 1e-05" in err
+    assert "kspec: squares.square on host: error 1 is above 1e-05: y[" in err
     assert "squares.total" in out, "the others are shown"
+
+
+def test_demo_of_a_reference_that_fails(run, tmp_path: Path) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace('"x * x"', '"x * q"'))
+    status, out, err = run("demo", "--project", toy)
+    assert status == 1 and "squares.total" in out
+    assert (
+        """\
+kspec: squares.square on host:
+specs/squares.toml:9:18: error: reference of kernel 'square': NameError: name 'q' is not defined;\
+"""
+        in err
+    )
+    assert '\n    reference = "x * q"\n                     ^\n' in err
 
 
 def test_demo_of_a_kernel_that_fails(run, tmp_path: Path) -> None:

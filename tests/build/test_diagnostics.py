@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kspec.build.cli.diagnostics import annotation, coloured
@@ -14,7 +15,7 @@ from kspec.build.report.findings import findings_of
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
 from tests.golden_cases import cases, read_case
-from tests.projects import CONFIGURATION, SQUARES, write_project
+from tests.projects import CONFIGURATION, SQUARES, generated_package, write_project
 
 WARNING = SQUARES.replace('"y = x * x"', '"int unused; y = x * x"')
 BAD = SQUARES.replace("x * x", "x * nothing", 1)
@@ -225,3 +226,28 @@ def test_a_spec_that_changed_meanwhile(tmp_path: Path) -> None:
         (tmp_path / "specs/a.toml").write_text(text)
         (placed,) = map_to_specs([one], tmp_path, "specs")
         assert (placed.message, placed.line) == ("odd", 7)
+
+
+@pytest.mark.parametrize(
+    ("operation", "place", "shown"),
+    [
+        ("y = x * nothing", "7:22", 'operation = "y = x * nothing"'),
+        ("\\ty = x * nothing", "7:24", 'operation = "\\ty = x * nothing"'),
+        ('const char* s = \\"\\"; y = nothing', "7", 'const char* s = ""; y = nothing'),
+    ],
+)
+def test_where_the_runtime_finds_the_spec_file(
+    tmp_path: Path, operation: str, place: str, shown: str
+) -> None:
+    toy = write_project(tmp_path, squares=SQUARES.replace("y = x * x", operation, 1))
+    build_project(toy, compiling=False)
+    package = generated_package(toy)
+    with pytest.raises(CompileError) as caught:
+        package.squares.square(np.ones(3, "f4"))
+    (one,) = caught.value.diagnostics
+    assert (one.place, one.source_line) == (f"specs/squares.toml:{place}", shown)
+    assert str(caught.value) == str(one)
+    (toy / "specs/squares.toml").unlink()  # as where a wheel is installed
+    with pytest.raises(CompileError) as caught:
+        package.squares.square(np.ones(3, "f8"))
+    assert "operation" not in caught.value.diagnostics[0].source_line

@@ -222,6 +222,14 @@ def test_examples_that_say_too_little(example: object, message: str) -> None:
         examples.make_call(elementwise(example=example))
 
 
+def test_the_shape_of_a_call_is_that_of_its_loop() -> None:
+    shapes = {"x": [3, 1], "v": [4], "w": [100]}
+    spec = elementwise(inputs="T x, T v, raw T w", reference="x", example={"shapes": shapes})
+    assert examples.make_call(spec).shape == (3, 4)
+    spec = elementwise(inputs="T x, T v", reference="x", example={"shapes": {"x": [3], "v": [4]}})
+    assert examples.make_call(spec).shape == (4,), "the call says that they do not broadcast"
+
+
 @pytest.mark.parametrize("reference", ["x * unknown", "open('/etc/passwd')", "x.shape[9]"])
 def test_references_that_fail(reference: str) -> None:
     with pytest.raises(SpecError, match="reference of kernel 'f'"):

@@ -131,6 +131,15 @@ class TestBuild:
         assert "kspec: kspec.lock now records another compiler: nvrtc V" in err
         assert "before: nvrtc older V" in err
 
+    def test_kernels_without_types_have_no_compiler(self, run, built: Path) -> None:
+        for path in (built / "specs").glob("*.toml"):
+            kept = [line for line in path.read_text().splitlines() if not line.startswith("types")]
+            path.write_text("\n".join(kept))
+        (built / "specs/shifts.toml").unlink()
+        status, _, err = run("build", "--project", built)
+        assert (status, err) == (0, "")
+        assert "[squares" not in (built / locks.FILE_NAME).read_text()
+
 
 class TestCheck:
     def test_fresh(self, run, built: Path) -> None:

@@ -13,7 +13,7 @@ from kspec.build import images
 from kspec.build.images import Step
 from kspec.build.load import import_package
 from kspec.build.project import build_project, check_project, plan_project
-from kspec.errors import CompileError, SpecError
+from kspec.errors import CompileError, ManifestError, SpecError
 from kspec.model import manifest
 from kspec.model.coverage import Coverage
 from tests.projects import ROOT, SQUARES, files_of, run_python, write_project
@@ -303,6 +303,20 @@ class TestCheck:
         build_project(toy)
         (toy / PACKAGE / "manifest.json").write_text("<<<<<<< HEAD")
         assert "-(damaged)" in check_project(toy)
+
+    def test_a_manifest_of_another_kspec(self, toy: Path) -> None:
+        build_project(toy, compiling=False)
+        path = toy / PACKAGE / "manifest.json"
+        text = path.read_text()
+        path.write_text(text.replace('"schema": 3', '"schema": 2'))
+        message = "generated/toy_kernels/manifest.json has schema 2, this kspec knows 3: run"
+        assert f"-({message} `kspec build` again)\n" in check_project(toy)
+        path.write_text(text.replace('"schema": 3', '"schema": 4'))
+        with pytest.raises(ManifestError) as caught:
+            check_project(toy)
+        assert str(caught.value) == message.replace("schema 2", "schema 4").replace(
+            "run", "upgrade kspec"
+        )
 
 
 @pytest.mark.slow

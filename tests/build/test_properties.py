@@ -20,6 +20,7 @@ from kspec.build.load import import_package
 from kspec.build.project import build_project, plan_project
 from kspec.build.properties import runner
 from kspec.build.properties.case import ArrayArgument, ArrayLayout, Case, Values
+from kspec.build.properties.differences import difference
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.strategies import cases
 from kspec.errors import SpecError
@@ -207,7 +208,7 @@ def outcome_of(folder: Path, name: str, count: int = 100, **fields: str) -> runn
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"operation": "y = 2 * x"}, "error"),
+        ({"operation": "y = 2 * x"}, " is above 1e-05: y"),
         ({"operation": "y = n > 256 && i == n - 1 ? 7 : x"}, "error"),
         ({"operation": "y = isnan(x) ? 0.f : x"}, "NaN or infinite where the reference is not"),
         ({"reference": "x[::-1]"}, "error"),
@@ -222,6 +223,39 @@ def outcome_of(folder: Path, name: str, count: int = 100, **fields: str) -> runn
 def test_what_is_wrong_is_found(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
     outcome = outcome_of(tmp_path, "f", **fields)
     assert problem in outcome.problem
+
+
+@pytest.mark.parametrize(
+    ("reference", "place", "line", "caret"),
+    [
+        ("x + q", "specs/made.toml:7:18", 'reference = "x + q"', 17),
+        ("x.nothing", "specs/made.toml:7:16", 'reference = "x.nothing"', 15),
+    ],
+)
+def test_references_that_fail_have_a_place(
+    tmp_path: Path, reference: str, place: str, line: str, caret: int
+) -> None:
+    head, shown, marks = outcome_of(tmp_path, "f", reference=reference).problem.splitlines()
+    assert head.startswith(f"{place}: error: reference of kernel 'f': ")
+    assert shown == f"    {line}" and marks.index("^") == 4 + caret
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        ([[1, 2], [3, 4]], [[1, 2], [3, 4]], ""),
+        ([[1, 2], [3, 9]], [[1, 2], [3, 4]], "error 1.2 is above 0: b[1, 1] is 9, the reference"),
+        ([1.0, np.nan], [1.0, 2.5], "the other way round: b[1] is nan, the reference says 2.5"),
+        ([1.0], [1.0, 2.0], "the result b has shape (1,), the reference (2,)"),
+        (1 + 0.5j, 1 - 0.5j, "b is 1+0.5j, the reference says 1-0.5j"),
+        (np.zeros(1, "i4,f4"), np.ones(1, "i4,f4"), "error 1 is above 0: b differs"),
+    ],
+    ids=str,
+)
+def test_the_worst_element_is_named(got: Any, want: Any, said: str) -> None:
+    same, got, want = np.zeros(3), np.asarray(got), np.asarray(want)
+    found = difference(["a", "b"], [same, got], [same, want], 0.0)
+    assert said in found and bool(said) == bool(found)
 
 
 def test_failures_are_short(tmp_path: Path) -> None:

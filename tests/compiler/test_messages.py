@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kspec.compiler import compile_source
 from kspec.compiler.messages import parse_log, source_line
-from kspec.model.stages import CudaSource, Header
+from kspec.errors import CompileError
+from kspec.model.stages import CudaSource, Header, Target
 from tests.golden_cases import cases, read_case
 
 
@@ -61,3 +63,19 @@ def test_line_directives_count() -> None:
     assert source_line(source, "specs/a.toml", 8) == "c"
     assert source_line(source, "k.cu", 4) == "d"
     assert source_line(source, "k.cu", 9) == ""
+
+
+def test_a_mistake_in_a_template_is_shown_once() -> None:
+    text = """\
+template <class U> __device__ U twice(U v) { return v.no; }
+template <class T> __global__ void f(T* x) { int unused = 3; x[0] = twice(x[0]) + v.no; }
+"""
+    source = CudaSource("k.cu", text, ("f<float>", "f<double>"))
+    with pytest.raises(CompileError) as caught:
+        compile_source(source, Target("sm_90"))
+    log = str(caught.value)
+    assert log.startswith('k.cu(2): error: identifier "v" is undefined\n')
+    assert log.count("expression must have class type") == 1
+    assert "never referenced" not in log and "Remark" not in log and "errors detected" not in log
+    found = [(one.severity, one.line, one.column) for one in caught.value.diagnostics]
+    assert found == [("error", 2, 83), ("error", 1, 53)]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kspec_kernels import statistics
 
 from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.cuda.nvrtc import compile_cuda
@@ -227,6 +228,25 @@ then run `kspec build`""",
 )
 def test_what_to_do_about_a_missing_image(folder: Path, wanted, advice: str) -> None:
     assert advise(folder, entry_of(folder), wanted, GPU) == advice
+
+
+@pytest.mark.parametrize(
+    ("kernel", "form", "forms"),
+    [
+        ("argmax", "scan", '["reduce", "scan"]'),
+        ("total", "by_key", '["reduce", "scan", "segments", "window", "by_key"]'),
+        ("histogram", "window", '["reduce", "by_key", "window"]'),
+    ],
+)
+def test_forms_that_the_spec_does_not_declare(kernel: str, form: str, forms: str) -> None:
+    function = getattr(statistics, kernel)
+    with pytest.raises(AttributeError) as caught:
+        getattr(function, form)(np.ones(3))
+    head, line, end = str(caught.value).splitlines()
+    assert head.startswith(f"{kernel} has no form '{form}'; in specs/statistics.toml, line ")
+    assert head.endswith(f", [reduction.{kernel}], write")
+    assert (line, end) == (f"    forms = {forms}", "then run `kspec build`")
+    assert pickle.loads(pickle.dumps(function)) is not None
 
 
 class TestAnotherGpu:

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
+from kspec.model.coverage import layouts_of
 from kspec.model.signature import CParam, Signature
 from kspec.spec.building import build_spec
 from kspec.spec.faults import SpecTypeError
@@ -418,3 +419,29 @@ def test_options_are_several_strings(options: object) -> None:
     with pytest.raises(TypeError, match=r"options.*must be a"):
         elementwise(options=options)
     assert elementwise(options=["-DX"]).options == ("-DX",)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ndim"),
+    [
+        ("z = x[{r, c}]", 2),
+        ("z = x[{r, c, 0}] + x[{f(r, c), T(1), c}]", 3),
+        ("z = x[{r}]", None),
+        ("z = x[r] + y[{r, c}]", None),
+        ("z = x[{r, c}] + x[{r, c, 0}]", None),
+        ("if constexpr (x.ndim == 2) z = x[{r, c}]; else z = x[r]", None),
+    ],
+)
+def test_axes_of_raw_arrays_follow_from_indices(operation: str, ndim: int | None) -> None:
+    spec = ElementwiseSpec(
+        name="f",
+        inputs="raw T x, int64 r, int64 c",
+        outputs="T z",
+        operation=operation,
+        types={"T": ["float32"]},
+    )
+    declaration = spec.declaration()
+    assert [one.ndim for one in declaration.params] == [ndim, None, None, None]
+    assert spec.inputs.params[0].ndim is None, "the spec stays as it is written"
+    found = {raw for _, raw in layouts_of(declaration, (("T", "float32"),))}
+    assert found == ({(1,), (2,)} if ndim is None else {(ndim,)})

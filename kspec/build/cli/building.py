@@ -63,7 +63,9 @@ def check(folder: Project = None, form: FormatOption = Format.text) -> None:
     with reporting("check", project_path, form) as report:
         plan = project.plan_project(project_path)
         lock = locking.lock_diff(plan)
-        if form is not Format.text:
+        if not plan.settings.package_folder.exists():
+            report.findings.append(stale.stale_finding(plan.settings.package, "is missing"))
+        elif form is not Format.text:
             report.findings += stale.stale_findings(plan)
             report.findings += [stale.stale_finding(LOCK_FILE)] if lock else []
         elif difference := stale.stale_diff(plan) + lock:

@@ -132,7 +132,7 @@ def text(one: Diagnostic) -> str:
     if one.path:
         return str(one)
     said = str(one) if one.severity == "warning" else str(one).removeprefix(f"{one.severity}: ")
-    return f"kspec:\n{said}" if "\n" in one.message else f"kspec: {said}"
+    return f"kspec: {said}"
 
 
 def coloured(one: Diagnostic) -> str:

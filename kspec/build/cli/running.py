@@ -59,7 +59,8 @@ def demo(folder: Project = None) -> None:
     Console(width=None if sys.stdout.isatty() else 110).print(demo_view.demo_table(rows))
     wrong = [row for row in rows if row.problem]
     for row in wrong:
-        print(f"kspec: {row.kernel} on {row.device}: {row.problem}", file=sys.stderr)
+        end = "\n" if "\n" in row.problem else " "
+        print(f"kspec: {row.kernel} on {row.device}:{end}{row.problem}", file=sys.stderr)
     if wrong:
         print(f"kspec: {len(wrong)} of {len(rows)} results are wrong", file=sys.stderr)
         raise typer.Exit(1)

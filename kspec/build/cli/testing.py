@@ -73,7 +73,8 @@ def test_command(
     Console(width=None if sys.stdout.isatty() else 80).print(table.outcome_table(outcomes))
     failed = [one for one in outcomes if one.problem]
     for one in failed:
-        print(f"\n# {one.kernel} on {one.device} fails:\n{one.reproducer or f'# {one.problem}'}")
+        problem = one.problem.replace("\n", "\n# ")
+        print(f"\n# {one.kernel} on {one.device} fails:\n{one.reproducer or f'# {problem}'}")
     if failed:
         print(f"\nkspec: {len(failed)} of {len(outcomes)} fail", file=sys.stderr)
         raise typer.Exit(1)

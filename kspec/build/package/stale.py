@@ -20,6 +20,11 @@ def stale_diff(plan: BuildPlan) -> str:
 
     Images are left out on both sides: they are not committed, and their sizes and registers
     are the compiler's affair.
+
+    Raises
+    ------
+    NewerSchemaError
+        If a newer kspec has built the package.
     """
     return "".join(file_diff(*row) for row in _differences(plan))
 
@@ -35,11 +40,12 @@ def _differences(plan: BuildPlan) -> Iterator[tuple[str, bytes | None, bytes | N
     have = {name: data for name, data in read_folder(folder).items() if name[-7:] != ".fatbin"}
     have.pop(manifest.FILE_NAME, None)
     want = files.text_files(plan)
-    found = files.read_manifest(folder)
+    found, path = files.read_manifest(folder), folder / manifest.FILE_NAME
     if found is not None:
-        have[manifest.FILE_NAME] = _without_images(found)
-    elif (folder / manifest.FILE_NAME).is_file():
-        have[manifest.FILE_NAME] = b"(damaged)\n"
+        have[path.name] = _without_images(found)
+    elif path.is_file():
+        problem = files.manifest_problem(folder, f"{plan.settings.package}/{path.name}")
+        have[path.name] = f"({problem})\n".encode()
     want[manifest.FILE_NAME] = _without_images(files.make_manifest(plan, {}))
     for name in sorted(name for name in {*have, *want} if have.get(name) != want.get(name)):
         yield f"{plan.settings.package}/{name}", have.get(name), want.get(name)

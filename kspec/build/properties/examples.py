@@ -13,6 +13,7 @@ spec file and is evaluated here and nowhere else: at author time, never by a dep
 from __future__ import annotations
 
 import builtins
+import contextlib
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,9 +85,19 @@ class ExampleCall:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the largest array."""
-        arrays = [value for value in self.values.values() if isinstance(value, np.ndarray)]
-        return max(arrays, key=lambda array: array.size).shape if arrays else ()
+        """Shape that the arrays of an elementwise kernel broadcast to, or of the largest array."""
+        arrays = {
+            name: value.shape
+            for name, value in self.values.items()
+            if isinstance(value, np.ndarray)
+        }
+        if isinstance(self.spec, ElementwiseSpec):
+            params = (*self.spec.inputs, *self.spec.outputs)
+            looped = [one.name for one in params if one.name in arrays and not one.raw]
+            if looped and not any(one.core for one in params):
+                with contextlib.suppress(ValueError):  # which the call will say
+                    return np.broadcast_shapes(*map(arrays.__getitem__, looped))
+        return max(arrays.values(), key=math.prod, default=())
 
     @property
     def dtype(self) -> str:
@@ -278,12 +289,16 @@ def _error(got: Array, want: Array) -> float:
         if got.dtype.names != want.dtype.names:
             return math.inf
         return max(_error(got[name], want[name]) for name in got.dtype.names)
+    return float(errors_of(got, want).max(initial=0.0))
+
+
+def errors_of(got: Array, want: Array) -> Array:
+    """Return the deviation of each element of two arrays of one shape, of no struct."""
     with np.errstate(all="ignore"):
         wide_got, wide_want = _exact(got), _exact(want)
         difference = np.abs(wide_got - wide_want) / np.maximum(1, np.abs(wide_want))
     same = (wide_got == wide_want) | ((wide_got != wide_got) & (wide_want != wide_want))
-    worst = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
-    return float(worst.max(initial=0.0))
+    return np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
 
 
 def _exact(value: Any) -> Any:

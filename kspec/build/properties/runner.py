@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,7 @@ from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
 from kspec.build.properties.case import Array, Case, Shape
+from kspec.build.properties.differences import difference, reference_problem, result_names
 from kspec.build.properties.examples import ExampleCall
 from kspec.build.properties.form_strategies import form_cases
 from kspec.build.properties.forms import WHOLE, FormPiece, comparable_forms, slack
@@ -47,7 +49,7 @@ _BUGS = (NameError, AttributeError, SyntaxError)
 class Subject:
     """A kernel to test, in one of its forms: the spec, and the generated function or its method.
 
-    `place`: file and line of its reference.
+    `project` and `path`: the project's folder, and the spec file in it.
     """
 
     name: str
@@ -56,11 +58,12 @@ class Subject:
     package: str
     kernel: KernelCallable[Any]
     form: str = REDUCE
-    place: str = ""
+    project: Path = Path()
+    path: str = ""
 
     def told(self, error: SpecError) -> str:
         """Return the message about a reference, with its place."""
-        return f"{self.place}: {error}" if self.place else str(error)
+        return str(reference_problem(self.project, self.path, self.spec, error))
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,8 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
                 called = getattr(function, form) if end else function
                 kernel = module_of(module).kernel(spec.name)
                 package_name = plan.settings.package_name
-                place = f"{unit.spec_file.path}:{unit.spec_file.lines[spec.name, 'reference']}"
-                found.append(Subject(name, spec, called, package_name, kernel, form, place))
+                place = plan.settings.project, unit.spec_file.path
+                found.append(Subject(name, spec, called, package_name, kernel, form, *place))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SpecError(f"there is no kernel {unknown[0]!r}")
@@ -249,7 +252,7 @@ class _Checker:
                 raise self._failure(case, 0.0, text)
         limit = examples.tolerance(call, got) * slack(piece for piece, _ in wanted)
         for piece, want in wanted:
-            self._compare(case, piece, want, got, limit)
+            self._compare(case, piece, want, got, limit, result_names(call))
 
     def _wanted(
         self, case: Case, call: ExampleCall, pieces: Sequence[FormPiece]
@@ -277,22 +280,15 @@ class _Checker:
         want: tuple[Array, ...],
         results: tuple[Array, ...],
         limit: float,
+        names: tuple[str, ...],
     ) -> None:
         """Raise `Mismatch` unless the results of a piece are as wanted."""
         got = tuple(np.asarray(one[piece.place]) for one in results)
-        worst = examples.worst_error(
-            got, [as_stored(a, b) for a, b in zip(want, got, strict=False)]
-        )
+        if len(want) == len(got):
+            want = tuple(as_stored(a, b) for a, b in zip(want, got, strict=True))
+        text = difference(names, got, want, limit)
         where = "" if piece is WHOLE else f" at {piece.place_source}"
-        if len(want) != len(got):
-            raise self._failure(
-                case,
-                limit,
-                f"the reference has {len(want)} results, the kernel has {len(got)}",
-                piece=piece,
-            )
-        if not worst <= limit:
-            text = _difference(got, want, worst, limit)
+        if text:
             raise self._failure(case, limit, f"{text}{where}", piece)
 
     def reproducer(self) -> str:
@@ -326,12 +322,3 @@ def as_stored(want: Array, got: Array) -> Array:
         if want.dtype.kind in "fc" and stored.dtype.kind == want.dtype.kind:
             return np.where(np.isfinite(stored), want, stored.astype(want.dtype))
     return want
-
-
-def _difference(got: Sequence[Array], want: Sequence[Array], error: float, limit: float) -> str:
-    for a, b in zip(got, want, strict=True):
-        if a.shape != b.shape:
-            return f"the result has shape {a.shape}, the reference {b.shape}"
-    if error == np.inf:
-        return "a result is NaN or infinite where the reference is not, or the other way round"
-    return f"error {error:.2g} is above {limit:.2g}"

@@ -91,9 +91,9 @@ def _tuned_before(lock: Lock) -> str:
 
 
 def _other_compiler(before: Lock | None, after: Lock) -> str:
-    if before is None or not before.kernels or before.compilers == after.compilers:
+    old, new = ("; ".join(lock.compilers if lock else ()) for lock in (before, after))
+    if not old or not new or old == new:  # nothing was, or is, precompiled
         return ""
-    old, new = ("; ".join(lock.compilers) for lock in (before, after))
     return f"{FILE_NAME} now records another compiler: {new}; before: {old}"
 
 

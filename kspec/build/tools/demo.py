@@ -22,6 +22,7 @@ from rich.text import Text
 from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
+from kspec.build.properties.differences import difference, reference_problem, result_names
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
@@ -71,7 +72,9 @@ def run_demo(
             try:
                 want = examples.expected(call)
             except SpecError as error:  # the kernels after it are shown all the same
-                yield from (_failed(name, device, call, error) for device in devices)
+                project, path = plan.settings.project, unit.spec_file.path
+                problem = str(reference_problem(project, path, spec, error))
+                yield from (_failed(name, device, call, problem) for device in devices)
                 continue
             numpy_seconds = _median_time(functools.partial(examples.expected, call, exact=False))
             for device in devices:
@@ -81,9 +84,9 @@ def run_demo(
                 yield _row(name, call, device, numpy_seconds, measure)
 
 
-def _failed(name: str, device: Device, call: examples.ExampleCall, error: SpecError) -> DemoRow:
+def _failed(name: str, device: Device, call: examples.ExampleCall, problem: str) -> DemoRow:
     """Return the row of a kernel that has nothing to be compared with."""
-    return DemoRow(name, str(device), call.dtype, call.shape, np.nan, problem=str(error))
+    return DemoRow(name, str(device), call.dtype, call.shape, np.nan, problem=problem)
 
 
 def _row(
@@ -110,7 +113,7 @@ def _measure(
     make = examples.bind_call(call, function, lambda array: examples.on_device(array, device))
     got = examples.as_numpy(make())
     error, limit = examples.worst_error(got, want), examples.tolerance(call, got)
-    wrong = f"error {error:.2g} is above {limit:.2g}" if not error <= limit else ""
+    wrong = difference(result_names(call), got, want, limit)
 
     def synchronous() -> None:
         make()

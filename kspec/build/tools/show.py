@@ -39,7 +39,9 @@ def find_kernel(plan: BuildPlan, name: str) -> tuple[Unit, Spec]:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 3)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    close = " or ".join(dict.fromkeys(known[one][1].name for one in near))
+    every = ", ".join(spec.name for spec in plan.specs)
+    advice = f"did you mean {close}?" if near else f"the specs declare {every}"
     raise UnknownKernelError(f"unknown kernel {name!r}; {advice}")
 
 

@@ -273,6 +273,8 @@ def _advice(kernel: str, value: object) -> str:
     if module.partition(".")[0] == "dask":
         return f" of Dask; kspec.dask.apply({kernel}, ...) takes those"
     if isinstance(value, list | tuple):
+        if not value or not all(hasattr(one, "shape") for one in value):
+            return "; pass an array, such as numpy.asarray(...) of it"
         return f"; kspec.sharded.apply({kernel}, ...) takes lists of arrays on several devices"
     if hasattr(value, "__cupy_override_reduction_kernel__"):
         return ", a traced array; call the kernel outside of the fused function"

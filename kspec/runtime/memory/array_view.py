@@ -153,6 +153,14 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return _name(dtype) if dtype.names is None else _struct_name(dtype, ())
 
 
+# By the kind of a dtype that no kernel knows: the way to one that they know.
+_ADVICE = {
+    "O": 'its elements are Python objects; pass x.astype("float64"), or another dtype',
+    "M": 'pass x.view("int64"), its ticks',
+    "m": 'pass x.view("int64"), its ticks',
+}
+
+
 @functools.cache
 def _name(dtype: np.dtype[Any]) -> str:
     if not dtype.isnative:
@@ -163,9 +171,8 @@ def _name(dtype: np.dtype[Any]) -> str:
     if dtype.type is np.void and dtype.itemsize:
         return f"V{dtype.itemsize}"
     if not dtypes.is_known(dtype.name):
-        raise UnsupportedDTypeError(
-            f"Unsupported dtype {dtype.name!r}; kernels know {dtypes.names()}"
-        )
+        advice = _ADVICE.get(dtype.kind, f"kernels know {dtypes.names()}")
+        raise UnsupportedDTypeError(f"Unsupported dtype {dtype.name!r}; {advice}")
     return dtype.name
 
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kspec.model.coverage import (
@@ -55,9 +55,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     if device.is_host and not (lines and isinstance(kernel, RawDeclaration)):
         what = "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
     elif kernel is not None and lines:
-        line = entry.coverage[kernel.name].line if kernel.name in entry.coverage else 0
-        place = f"{entry.spec}{f', line {line}' if line else ''}, [{kernel.kind}.{kernel.name}]"
-        what = "\n".join([f"in {place}, write", *(f"    {line}" for line in lines), _THEN])
+        what = _instruction(entry, kernel, lines)
     elif entry.image is None or not (folder / entry.image.file).is_file():
         what = "the package was not compiled: run `kspec build`"
     elif wanted.name_expression in entry.image.symbols:
@@ -67,6 +65,24 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     else:
         what = f"{entry.spec} declares it, so the package is older: run `kspec build`"
     return f"{head}\n{what}"
+
+
+def undeclared_form(entry: ModuleEntry, kernel: ReductionDeclaration, form: str) -> str:
+    """Return the message about a form that the spec of a reduction does not declare."""
+    line = f"forms = {toml_value(_with_form(kernel, form))}"
+    return f"{kernel.name} has no form {form!r}; {_instruction(entry, kernel, [line])}"
+
+
+def _with_form(kernel: ReductionDeclaration, form: str) -> list[str]:
+    """Return `forms` of the spec of a reduction, with one more."""
+    return [*(() if kernel.forms_only else (REDUCE,)), *kernel.forms, form]
+
+
+def _instruction(entry: ModuleEntry, kernel: Declaration, lines: Iterable[str]) -> str:
+    """Return the place of new lines in a spec file, the lines, and the next step."""
+    line = entry.coverage[kernel.name].line if kernel.name in entry.coverage else 0
+    place = f"{entry.spec}{f', line {line}' if line else ''}, [{kernel.kind}.{kernel.name}]"
+    return "\n".join([f"in {place}, write", *(f"    {line}" for line in lines), _THEN])
 
 
 def declaration_of(entry: ModuleEntry, wanted: Wanted) -> Declaration | None:
@@ -112,8 +128,7 @@ def missing_lines(entry: ModuleEntry, kernel: Declaration, wanted: Wanted) -> It
     if is_of_aggregates(wanted.layout) and SCAN in getattr(kernel, "forms", ()):
         form = SCAN  # whose parts are reduced as segments
     if isinstance(kernel, ReductionDeclaration) and form not in (REDUCE, *kernel.forms):
-        reduce = () if kernel.forms_only else (REDUCE,)
-        yield f"forms = {toml_value([*reduce, *kernel.forms, form])}"
+        yield f"forms = {toml_value(_with_form(kernel, form))}"
     elif (wanted.layout, wanted.raw_ndims) not in layouts:
         more = [*coverage.layouts, layout_text(wanted.layout, wanted.raw_ndims)]
         yield f"layouts = {toml_value(more)}"

@@ -30,6 +30,7 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.archs import fits
 from kspec.runtime.driver.device import Device
 from kspec.runtime.modules.provider import CompilingProvider, OneSource, Provider, Wanted
+from kspec.runtime.modules.spec_places import in_spec
 
 # The layouts of stages have layouts in them.
 _STAGE = re.compile("|".join(one("").removesuffix(">") for one in STAGES))
@@ -106,16 +107,23 @@ class ImageProvider(Provider):
 class PackageCompiler(CompilingProvider):
     """Compiles a raw kernel without the others of its module where these do not compile."""
 
+    def __init__(self, source: SourceReader, jit: str = "auto") -> None:
+        super().__init__(source, jit)
+        self._reader = source
+
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
         """Compile and return the image; None when compiling is forbidden."""
         try:
             return super().find(wanted, device, sanitize)
-        except CompileError:
+        except CompileError as error:
             source = self.source(wanted)
             if len(source.name_expressions) == 1:
-                raise
+                raise self._reader.in_spec(error) from None
             alone = OneSource(replace(source, name_expressions=(wanted.name_expression,)))
-            return CompilingProvider(alone, self.jit).find(wanted, device, sanitize)
+            try:
+                return CompilingProvider(alone, self.jit).find(wanted, device, sanitize)
+            except CompileError as own:
+                raise self._reader.in_spec(own) from None
 
 
 class SourceReader:
@@ -149,6 +157,10 @@ class SourceReader:
             tuple(Header(one, header.decode()) for one, header in headers),
             entry.options,
         )
+
+    def in_spec(self, error: CompileError) -> CompileError:
+        """Return an error of the source at its place in the spec file."""
+        return in_spec(error, self._folder, self._entry.spec)
 
     def _names(self, wanted: Wanted) -> tuple[str, ...]:
         """Return the kernels to compile: raw ones together, as their module has been built.

@@ -219,7 +219,10 @@ def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
         raise ArgumentTypeError(
             f"{where} is a CUDAarray, which kernels read through a TextureObject or SurfaceObject"
         )
-    raise ArgumentTypeError(f"{where}: cannot pass a {type(value).__name__} to a kernel")
+    raise ArgumentTypeError(
+        f"{where}: cannot pass a {type(value).__name__} to a kernel; pass an array, a number or a "
+        "NumPy scalar"
+    )
 
 
 def with_structs(

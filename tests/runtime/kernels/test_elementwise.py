@@ -668,3 +668,31 @@ class TestDeclarations:
         assert caught.value.numbered_source()
         line = next(one for one in str(caught.value).splitlines() if "undeclared" in one)
         assert "(2)" in line or ":2:" in line
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2, 3], "not list; pass an array, such as numpy.asarray(...) of it"),
+        ([], "not list; pass an array"),
+        ([np.ones(3)], "not list; kspec.sharded.apply(add_y, ...) takes lists of arrays"),
+        (np.array([None] * 3), "dtype 'object'; its elements are Python objects; pass x.astype("),
+        (np.zeros(3, "M8[s]"), "dtype 'datetime64[s]'; pass x.view(\"int64\")"),
+        (np.zeros(3, "S3"), "dtype 'bytes24'; kernels know bool, int8, "),
+    ],
+    ids=str,
+)
+def test_a_refused_argument_has_a_way_out(value: Any, message: str) -> None:
+    kernel = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_y")
+    with pytest.raises(TypeError) as caught:
+        kernel(np.ones(3), value)
+    assert str(caught.value).startswith("add_y: argument y") and message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [[1.0], "a", {}])
+def test_a_raw_kernel_says_what_it_takes(value: Any) -> None:
+    kernel = kspec.RawKernel('extern "C" __global__ void one(float* x) { x[0] = 1; }', "one")
+    name = type(value).__name__
+    message = f"one: argument 0: cannot pass a {name} to a kernel; pass an array, a number or a"
+    with pytest.raises(TypeError, match=message):
+        kernel((1,), (1,), (value,))
