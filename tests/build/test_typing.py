@@ -38,7 +38,10 @@ def use(own: DeviceArray, anything: Any) -> None:
 assert_type(squares.square(x), npt.NDArray[np.float32])
 assert_type(squares.square(x, x), npt.NDArray[np.float32])
 assert_type(squares.total(wide, out=wide, axis=0), npt.NDArray[np.float64])
+assert_type(squares.square(x, out=x), npt.NDArray[np.float32])
 assert_type(squares.split(x, 3), tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]])
+assert_type(squares.split(x, 3, out=(x, x)), tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]])
+assert_type(squares.mixed(x, wide, out=wide), npt.NDArray[np.float64])
 assert_type(toy_kernels.squares.square(x, stream=0), npt.NDArray[np.float32])
 assert_type(toy_kernels.kernel_names(), tuple[str, ...])
 shifts.shift((1,), (32, 2), x, 3, shared_mem=16)
@@ -49,6 +52,7 @@ assert_type(squares.is_large(x, 2.5), npt.NDArray[np.bool_])
 assert_type(squares.magnitude(np.ones(3, np.complex128)), npt.NDArray[np.float64])
 assert_type(squares.first(wide, axis=(0,)), npt.NDArray[np.int64])
 assert_type(squares.filled(x, x, size=3), npt.NDArray[np.float32])
+assert_type(squares.converted(x, wide), npt.NDArray[np.float64])
 """
 # Each line is one mistake, and each has to be found.
 MISTAKES = """\
@@ -77,6 +81,10 @@ squares.mixed(np.ones(3), "text")
 squares.first(3.0)
 squares.first(np.ones(3), size=3)
 f: tuple[int] = squares.split(np.ones(3), 3)
+squares.split(np.ones(3), 3, out=np.ones(3))
+squares.mixed(np.ones(3), 2, out="text")
+squares.converted(np.ones(3))
+squares.converted(np.ones(3), out=np.ones(3))
 """
 EVERY_MISTAKE = {str(line) for line in range(7, 1 + len(MISTAKES.splitlines()))}
 MORE = """
@@ -99,6 +107,11 @@ operation = "y = x > limit"
 inputs = "complex128 x"
 outputs = "float64 y"
 operation = "y = abs(x)"
+
+[elementwise.converted]
+inputs = "T x"
+outputs = "U y"
+operation = "y = x"
 
 [elementwise.filled]
 inputs = "raw T x"

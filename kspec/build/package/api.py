@@ -48,8 +48,8 @@ _MODULE_NAMES = frozenset(
     )
 )
 
+_OUT = {"out": "out: {} | None = None"}
 _REDUCTION_KEYWORDS = {
-    "out": "out: {} | None = None",
     "axis": "axis: Axis | None = None",
     "keepdims": "keepdims: bool = False",
 }
@@ -321,7 +321,7 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         default = "" if result.required else " | None = None"
         for word, param in zip(outputs, spec.outputs, strict=True):
             texts.append(f"{word}: {types.of(param)}{default}")
-        keywords = [text.format(result.type(types)) for text in result.keywords.values()]
+        keywords = [text.format(result.arrays(types)) for text in result.keywords.values()]
         return (*texts, "*", *keywords, "stream: Stream | None = None")
 
     given = outputs if result.required else _given(inputs, outputs)
@@ -403,10 +403,10 @@ class _Result:
     @classmethod
     def of(cls, spec: ElementwiseSpec | ReductionSpec) -> _Result:
         """Return the result of a kernel."""
-        outputs = spec.outputs.params
+        outputs, out = spec.outputs.params, _OUT if docs.takes_out(spec) else {}
         if isinstance(spec, ReductionSpec):
-            return cls(outputs, keywords=_REDUCTION_KEYWORDS)
-        sized = {"size": "size: int = -1"} if docs.takes_size(spec) else {}
+            return cls(outputs, keywords=out | _REDUCTION_KEYWORDS)
+        sized = out | ({"size": "size: int = -1"} if docs.takes_size(spec) else {})
         if spec.boundaries:
             listed = ", ".join(f'"{one}"' for one in spec.boundaries)
             sized["boundary"] = f"boundary: Literal[{listed}] | None = None"
@@ -418,6 +418,10 @@ class _Result:
     def type(self, types: ArrayTypes) -> str:
         """Return its annotation."""
         return types.result(self.outputs, self.nothing, self.always_tuple)
+
+    def arrays(self, types: ArrayTypes) -> str:
+        """Return the annotation of its arrays, as `out` has them."""
+        return types.result(self.outputs, False, False)
 
 
 def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:

@@ -116,7 +116,7 @@ def _elementwise(
     spec: ElementwiseSpec, outputs: Sequence[str], sizes: Sequence[str], place: SpecLocation
 ) -> Lines:
     """Return the rest of an elementwise function's docstring, after the inputs."""
-    lines = _outputs(spec.outputs, outputs, outputs_required(spec))
+    lines = [*_outputs(spec.outputs, outputs, outputs_required(spec)), *_out(spec)]
     if takes_size(spec):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
@@ -130,6 +130,13 @@ def _elementwise(
     lines += _generated_raises(spec, wrong)
     arrow = f"{spec.inputs} -> {spec.outputs}".strip()
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
+
+
+def takes_out(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Return whether a function has the keyword `out` beside the parameters of its outputs."""
+    if isinstance(spec, ElementwiseSpec) and outputs_required(spec):
+        return False
+    return bool(len(spec.outputs)) and spec.outputs.names != ("out",)
 
 
 def takes_size(spec: ElementwiseSpec) -> bool:
@@ -173,10 +180,7 @@ def _window_text(window: Window) -> str:
 def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
     """Return the rest of a reduction's docstring, after the inputs."""
     lines = _outputs(spec.outputs, outputs, required=False)
-    many = len(outputs) > 1
-    lines.append(f"out : {'tuple of arrays' if many else 'array'}, optional")
-    lines += _indented(f"The output{'s' if many else ''}, by keyword instead of by position.")
-    lines += _axis_and_keepdims()
+    lines += [*_out(spec), *_axis_and_keepdims()]
     lines += [*_stream(), "", *_returns(spec.outputs.params, outputs, False)]
     wrong = "Shapes do not fit, or an axis is given twice."
     if spec.identity is None:
@@ -420,6 +424,15 @@ def _outputs(params: Signature, words: Sequence[str], required: bool) -> Lines:
         raw = " Indexed by the kernel itself." if param.raw else ""
         lines += _indented(f"Output{default}.{raw}")
     return lines
+
+
+def _out(spec: ElementwiseSpec | ReductionSpec) -> Lines:
+    """Describe the keyword `out`, if there is one."""
+    if not takes_out(spec):
+        return []
+    many = len(spec.outputs) > 1
+    text = f"The output{'s' if many else ''}, by keyword instead of by position."
+    return [f"out : {'tuple of arrays' if many else 'array'}, optional", *_indented(text)]
 
 
 def _axis_and_keepdims() -> Lines:
