@@ -93,6 +93,12 @@ class RawSpec(BaseSpec):
         return RawTemplate.of(self.template, self.params or ()).values
 
     @property
+    def optional(self) -> frozenset[str]:
+        """Parameters that calls may leave out: numbers, returned arrays and null pointers."""
+        nullable = (param.name for param in self.params or () if param.nullable)
+        return frozenset((*self.defaults, *self.returns, *nullable))
+
+    @property
     def backward_kernel(self) -> str:
         """The kernel that computes the gradients."""
         return self.backward or ""

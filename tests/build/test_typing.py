@@ -45,7 +45,10 @@ assert_type(squares.mixed(x, wide, out=wide), npt.NDArray[np.float64])
 assert_type(toy_kernels.squares.square(x, stream=0), npt.NDArray[np.float32])
 assert_type(toy_kernels.kernel_names(), tuple[str, ...])
 shifts.shift((1,), (32, 2), x, 3, shared_mem=16)
-shifts.shift((1,), (32,), None, 3)
+shifts.shift((1,), (32,), x, np.int64(3))
+shifts.add_bias(x, x, 3)
+shifts.add_bias(x, x, 3, x)
+shifts.add_bias(x, x, 3, None)
 assert_type(squares.mixed(x, wide), npt.NDArray[np.float64])
 assert_type(squares.mixed(3, wide, wide), npt.NDArray[np.float64])
 assert_type(squares.is_large(x, 2.5), npt.NDArray[np.bool_])
@@ -70,8 +73,11 @@ squares.cube(np.ones(3))
 squares.square(np.ones(3), None, 0)
 squares.total(np.ones(3), None, 0)
 squares.total(np.ones(3), keepdims="yes")
-shifts.shift((1,), (32, 1, 1, 1), None, 3)
-shifts.shift((1,), (32,), None, 3, 16)
+shifts.shift((1,), (32, 1, 1, 1), single, 3)
+shifts.shift((1,), (32,), single, 3, 16)
+shifts.shift((1,), (32,), None, 3)
+shifts.shift((1,), (32,), single, 6.5)
+shifts.add_bias(None, single, 3)
 a: npt.NDArray[np.float32] = squares.square(double)
 b: npt.NDArray[np.float32] = squares.mixed(single, double)
 c: npt.NDArray[np.complex128] = squares.magnitude(np.ones(3, np.complex128))
@@ -128,11 +134,26 @@ reduce_type = "long long"
 """
 
 
+NULLABLE = """
+[raw.add_bias]
+code = '''
+extern "C" __global__ void add_bias(const float* x, float* y, int n, const float* bias) {
+  if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] + (bias ? bias[threadIdx.x] : 0);
+}
+'''
+params = ["const float* x", "float* y", "int n", "const float* bias = nullptr"]
+grid = 1
+block = "n"
+"""
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     toy = write_project(tmp_path_factory.mktemp("typing"))
     path = toy / "specs/squares.toml"
     path.write_text(path.read_text() + MORE)
+    path = toy / "specs/shifts.toml"
+    path.write_text(path.read_text() + NULLABLE)
     build_project(toy, compiling=False)
     (toy / "consumer.py").write_text(CONSUMER)
     (toy / "mistakes.py").write_text(MISTAKES)

@@ -31,7 +31,7 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names that generated modules use for themselves.
-_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
+_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Integer", "Scalar", "Stream")
 _HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
 _OVERLOADING = ("Any", "Literal", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
 _BUILTINS = ("bool", "int", "tuple")
@@ -442,8 +442,8 @@ def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> Fun
                 f"{word}: {_raw_type(spec, param, types)}"
                 for word, param in zip(words, params, strict=True)
             ]
-            left_out = {*spec.defaults, *rules.returned}
-            positional, keywords = _optional_last(listed, [p.name in left_out for p in params])
+            optional = [param.name in spec.optional for param in params]
+            positional, keywords = _optional_last(listed, optional)
             texts += positional
         keywords += _template_keywords(spec, values)
         keywords += [f"{one}: Dim3 | None = None" for one in sizes] if rules.complete else []
@@ -511,11 +511,11 @@ def _raw_type(spec: RawSpec, param: CParam, types: ArrayTypes) -> str:
     """Return the annotation of a parameter, without the None of a default."""
     if param.pointer:
         array = _array_param(spec, param)
-        text = "AnyArray" if array is None or not spec.returns else types.of(array)
-        needed = param.name in spec.returns or param.name in docs.shape_words(spec)
-        return text if needed else f"{text} | None"
-    known = param.is_placeholder or dtypes.from_ctype(param.type) is not None
-    return "Scalar" if known else "Any"
+        return "AnyArray" if array is None or not spec.returns else types.of(array)
+    row = dtypes.from_ctype(param.type)
+    if row is not None and row.kind in "iu":
+        return "Integer"
+    return "Scalar" if row or param.is_placeholder else "Any"
 
 
 def _array_param(spec: RawSpec, param: CParam) -> Param | None:

@@ -339,7 +339,7 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Exam
     values: dict[str, Any] = {}
     given = (*example.shapes, *example.scalars)
     # Keyword-only parameters stand in front of others, so all of these are given by name.
-    left_out = {*spec.defaults, *spec.returns}
+    left_out = spec.optional
     params = {
         param.name: param
         for param in spec.params or ()

@@ -77,16 +77,12 @@ class TestCalls:
     def test_numbers_of_every_sort(self, place: ArrayDevice) -> None:
         """Expressions see what the kernel sees."""
         x = place.zeros((1, 1), "float32")
-        for n in (
-            65,
-            np.uint8(65),
-            np.int64(65),
-            65.0,
-            np.float32(65),
-            np.array(65),
-            np.array([65]),
-        ):
+        for n in (65, np.uint8(65), np.int64(65), np.array(65), np.array([65])):
             assert seen(place, KERNEL, x, n, 1, False)[:4] == [65, 1, 0, 2]
+        message = r"seen: argument n is declared int n, so it must be an integer, not 65\.0"
+        for n in (65.0, np.float32(65), np.array(65.0)):
+            with pytest.raises(kspec.ArgumentTypeError, match=message):
+                seen(place, KERNEL, x, n, 1, False)
         for b in (True, np.bool_(True), 1, np.array(True)):
             assert seen(place, KERNEL, x, 65, 1, b)[2:5] == [1, 2, 2]
 
@@ -275,7 +271,12 @@ class TestErrors:
         with pytest.raises(kspec.ArgumentTypeError, match=message):
             KERNEL(None, None, (x, out, None, 1, True))
         if x is None:  # a null pointer where nothing depends on it
-            KERNEL((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
+            with pytest.raises(
+                kspec.ArgumentTypeError, match="'const float\\* x = nullptr' allows"
+            ):
+                KERNEL((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
+            kernel = function(params=PARAMS.replace("* x", "* x = nullptr"), **COMPLETE)
+            kernel((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
             assert place.numpy(out)[0] == 1
 
     def test_given_sizes_are_checked(self, place: ArrayDevice) -> None:
