@@ -170,7 +170,7 @@ def launch_sizes(spec: Spec) -> tuple[Any, ...]:
     if not isinstance(spec, RawSpec) or spec.launch_rules.complete or spec.example is None:
         return ()
     sizes = {"grid": spec.example.grid, "block": spec.example.block}
-    return tuple(size for name, size in sizes.items() if name not in spec.fixed)
+    return tuple(size for name, size in sizes.items() if name not in spec.launch_rules.fixed)
 
 
 def on_device(value: Any, device: Device) -> Any:

@@ -89,6 +89,9 @@ class TestLaunch:
             TypeError, match=r"^where_am_i: block must be a tuple of 1 to 3 integers"
         ):
             kernel((1,), grid, (out,))
+        if grid == 1:
+            with pytest.raises(TypeError, match=r"integers, not 1; write \(1,\)$"):
+                kernel(grid, (1,), (out,))
 
     @pytest.mark.parametrize(
         ("grid", "block", "message"),
