@@ -25,6 +25,7 @@ from typing_extensions import assert_type
 
 x: npt.NDArray[np.float32] = np.ones(3, np.float32)
 wide: npt.NDArray[np.float64] = np.ones(3)
+keys: npt.NDArray[np.int32] = np.ones(3, np.int32)
 
 
 def use(own: DeviceArray, anything: Any) -> None:
@@ -33,6 +34,7 @@ def use(own: DeviceArray, anything: Any) -> None:
     assert_type(squares.mixed(own, 3.0), DeviceArray)
     assert_type(squares.is_large(own, 2), DeviceArray)
     assert_type(squares.first(own, out=own), DeviceArray)
+    assert_type(squares.counted.scan(own), tuple[DeviceArray, DeviceArray])
 
 
 assert_type(squares.square(x), npt.NDArray[np.float32])
@@ -54,6 +56,11 @@ assert_type(squares.mixed(3, wide, wide), npt.NDArray[np.float64])
 assert_type(squares.is_large(x, 2.5), npt.NDArray[np.bool_])
 assert_type(squares.magnitude(np.ones(3, np.complex128)), npt.NDArray[np.float64])
 assert_type(squares.first(wide, axis=(0,)), npt.NDArray[np.int64])
+assert_type(squares.counted(x), tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]])
+assert_type(squares.counted.scan(wide), tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]])
+assert_type(
+    squares.counted.by_key(x, keys, 3), tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
+)
 assert_type(squares.filled(x, x, size=3), npt.NDArray[np.float32])
 assert_type(squares.converted(x, wide), npt.NDArray[np.float64])
 """
@@ -86,6 +93,7 @@ e: npt.NDArray[np.float32] = squares.is_large(single, 2)
 squares.mixed(np.ones(3), "text")
 squares.first(3.0)
 squares.first(np.ones(3), size=3)
+g: npt.NDArray[np.float32] = squares.counted.scan(single)[1]
 f: tuple[int] = squares.split(np.ones(3), 3)
 squares.split(np.ones(3), 3, out=np.ones(3))
 squares.mixed(np.ones(3), 2, out="text")
@@ -123,6 +131,15 @@ operation = "y = x"
 inputs = "raw T x"
 outputs = "T y"
 operation = "y = x[i]"
+
+[reduction.counted]
+inputs = "T x"
+outputs = "T sum, int64 count"
+map = "x"
+reduce = "a + b"
+post_map = "sum = a; count = _in_ind.size() / _out_ind.size()"
+identity = "0"
+forms = ["reduce", "scan", "by_key"]
 
 [reduction.first]
 inputs = "T x"

@@ -69,7 +69,7 @@ class FormContext:
 
     Attributes
     ----------
-    name, parameters, returns, doc, body
+    name, parameters, returns, doc, body, overloads
         As those of `FunctionContext`.
     """
 
@@ -78,6 +78,7 @@ class FormContext:
     returns: str
     doc: tuple[str, ...]
     body: tuple[str, ...]
+    overloads: tuple[Overload, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -303,6 +304,7 @@ def _words(function: FunctionContext) -> Iterator[str]:
     """Yield the identifiers in a function's annotations and statements."""
     signatures: list[FunctionContext | Overload | FormContext] = [function, *function.overloads]
     signatures += function.forms
+    signatures += [one for form in function.forms for one in form.overloads]
     for text in (*function.body, *(text for one in signatures for text in one.parameters)):
         yield from _WORD.findall(text)
     for one in signatures:
@@ -347,7 +349,7 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         doc,
         _body(call, returns),
         several,
-        tuple(_form(spec, form, callee, shown) for form in _forms(spec)),
+        tuple(_form(spec, form, callee, ways) for form in _forms(spec)),
     )
 
 
@@ -369,24 +371,33 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
 
 
 def _form(
-    spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, types: ArrayTypes
+    spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, ways: Sequence[ArrayTypes]
 ) -> FormContext:
     words = _python_names(spec.inputs)
-    result = types.result(spec.outputs.params, False, False)
     required, others = (
         [one for one in FORM_OPTIONS[form] if one.is_required == wanted] for wanted in (True, False)
     )
-    keywords = [f"out: {result} | None = None", *map(form_argument, others)]
-    keywords.append("stream: Stream | None = None")
+
+    def signature(types: ArrayTypes) -> Overload:
+        result = types.result(spec.outputs.params, False, False)
+        keywords = [f"out: {result} | None = None", *map(form_argument, others)]
+        keywords.append("stream: Stream | None = None")
+        positional = (*_inputs(spec, words, types), *map(form_argument, required))
+        return Overload(("self", *positional, "*", *keywords), result)
+
+    several = tuple(map(signature, ways)) if len(ways) > 1 else ()
+    shown = signature(ANY if several else SAME)
+    returns = "Any" if several else shown.returns
     passed = [one.name for one in required]
     named = ["out", *(one.name for one in others), "stream"]
     call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])
     return FormContext(
         form,
-        ("self", *_inputs(spec, words, types), *map(form_argument, required), "*", *keywords),
-        result,
+        shown.parameters,
+        returns,
         docs.form_doc(spec, form, words),
-        _body(call, result),
+        _body(call, returns),
+        several,
     )
 
 
