@@ -204,7 +204,7 @@ def three(name: str, sizes: Sequence[int]) -> Three:
             pass
         else:
             return x, y, z
-    advice = f"; write ({sizes},)" if type(sizes) is int else ""
+    advice = f"; write ({sizes},)" if isinstance(sizes, int) else ""
     raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}{advice}")
 
 

@@ -150,7 +150,7 @@ def _pack_pointer(param: CParam, operand: RawArgument, row: DType | None, device
     if operand.value is None:
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be an array, not None; "
-            f"'{param} = nullptr' allows a null pointer"
+            f"declare '{param} = nullptr' to allow a null pointer"
         )
     if view is None:
         if is_address(operand.value):

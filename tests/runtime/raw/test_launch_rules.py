@@ -346,7 +346,7 @@ class TestErrors:
             KERNEL(None, None, (x, out, None, 1, True))
         if x is None:  # a null pointer where nothing depends on it
             with pytest.raises(
-                kspec.ArgumentTypeError, match="'const float\\* x = nullptr' allows"
+                kspec.ArgumentTypeError, match="declare 'const float\\* x = nullptr'"
             ):
                 KERNEL((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
             kernel = function(params=PARAMS.replace("* x", "* x = nullptr"), **COMPLETE)

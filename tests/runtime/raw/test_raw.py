@@ -302,7 +302,7 @@ class TestDeclaredParameters:
                 (None, 1, 1.0),
                 TypeError,
                 r"out is declared double\* out, so it must be an array, not None; "
-                r"'double\* out = nullptr' allows a null pointer",
+                r"declare 'double\* out = nullptr' to allow a null pointer$",
             ),
             (("out", 1, 1j), TypeError, "as float64"),
         ],
