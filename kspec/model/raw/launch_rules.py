@@ -136,7 +136,7 @@ class LaunchRules:
 def fixed_by_default(
     grid: Sequence[str], block: Sequence[str], integers: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return what calls cannot choose where the spec does not say: a block that the code expects.
+    """Return the sizes that calls cannot choose by default: a block that the code expects.
 
     The code expects it if the grid does not follow each axis of the block, or if the block depends
     on an integer of the template (`integers`).
