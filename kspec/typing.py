@@ -33,6 +33,7 @@ class AnyStream(Protocol):
 
 
 ArrayT = TypeVar("ArrayT", bound=AnyArray)
+Integer = int | np.integer[Any]
 Scalar = bool | int | float | complex | np.number[Any] | np.bool_
 Stream = int | AnyStream
 Axis = int | Sequence[int]

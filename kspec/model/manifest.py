@@ -231,7 +231,7 @@ def _declaration_data(kernel: Declaration) -> dict[str, Any]:
         data |= {"structs": kernel.structs} if kernel.structs else {}
         data |= {"cooperative": True} if kernel.cooperative else {}
         if kernel.params is not None:
-            data["params"] = [asdict(param) for param in kernel.params]
+            data["params"] = [*map(_c_param_data, kernel.params)]
     return data
 
 
@@ -248,6 +248,13 @@ def _param_data(param: Param) -> dict[str, Any]:
     for name in ("core", "ndim"):
         if not data[name] and data[name] != 0:
             del data[name]
+    return data
+
+
+def _c_param_data(param: CParam) -> dict[str, Any]:
+    data = asdict(param)
+    if not param.nullable:
+        del data["nullable"]
     return data
 
 

@@ -89,12 +89,15 @@ class CParam:
         Parameter name.
     pointer, const : bool
         Whether it is a pointer, and whether what it points to is read only.
+    nullable : bool
+        Whether calls may leave out the array, so that the pointer is null.
     """
 
     type: str
     name: str
     pointer: bool = False
     const: bool = False
+    nullable: bool = False
 
     @property
     def is_placeholder(self) -> bool:
@@ -102,6 +105,5 @@ class CParam:
         return len(self.type) == 1
 
     def __str__(self) -> str:
-        return (
-            f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''} {self.name}"
-        )
+        qualified = f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''}"
+        return f"{qualified} {self.name}{' = nullptr' if self.nullable else ''}"

@@ -23,6 +23,7 @@ from kspec.spec.faults import Fault, raise_faults
 from kspec.spec.fields import (
     ArgumentField,
     AxesField,
+    LaunchSizesField,
     NumberField,
     OptionsField,
     ToleranceField,
@@ -55,8 +56,8 @@ class Example(SpecModel):
     sizes: dict[str, StrictInt] = Field(
         {}, description="Values of integer placeholders; absent: the first precompiled ones."
     )
-    grid: tuple[int, ...] = Field((), description="Blocks per axis (raw kernels).")
-    block: tuple[int, ...] = Field((), description="Threads per axis of a block (raw kernels).")
+    grid: LaunchSizesField = Field((), description="Blocks per axis (raw kernels).")
+    block: LaunchSizesField = Field((), description="Threads per axis of a block (raw kernels).")
     shared_mem: int = Field(0, ge=0, description="Dynamic shared memory in bytes (raw kernels).")
     args: tuple[ArgumentField, ...] = Field(
         (), description="Arguments in order: names of shapes and scalars, or numbers."

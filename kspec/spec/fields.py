@@ -122,6 +122,18 @@ def _extents(value: object) -> str | tuple[str, ...] | None:
     return tuple(_expression(item, "an expression", index) for index, item in enumerate(value))
 
 
+def _launch_sizes(value: object) -> tuple[int, ...]:
+    """Return the sizes of a grid, block or cluster: one integer, or one for each axis."""
+    if type(value) is int:
+        return (value,)
+    if not isinstance(value, list | tuple):
+        raise wrong_type(value, "an integer, or a list with one for each axis")
+    for index, item in enumerate(value):
+        if type(item) is not int:
+            raise wrong_type(item, "an integer", index)
+    return tuple(value)
+
+
 def _expression(value: object, expected: str = "an expression", *location: str | int) -> str:
     """Return the text of an expression, which may be a number."""
     if isinstance(value, str):
@@ -352,6 +364,19 @@ ExtentsField = Annotated[
         }
     ),
 ]
+LaunchSizesField = Annotated[
+    tuple[int, ...],
+    PlainValidator(_launch_sizes),
+    PlainSerializer(list),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer"},
+                {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+            ]
+        }
+    ),
+]
 DefaultsField = Annotated[
     dict[str, Default],
     PlainValidator(_defaults),
@@ -375,6 +400,12 @@ NamesField = Annotated[
     tuple[str, ...],
     PlainValidator(lambda value: _strings(value, "a list of names")),
     PlainSerializer(list),
+    WithJsonSchema(_STRINGS),
+]
+FixedField = Annotated[
+    tuple[str, ...] | None,
+    PlainValidator(lambda value: None if value is None else _strings(value, "a list of names")),
+    PlainSerializer(lambda names: None if names is None else list(names)),
     WithJsonSchema(_STRINGS),
 ]
 IdentityField = Annotated[

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo
+from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
 from kspec.files import resolved
 from kspec.limits import SOURCE_BYTES
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import shape_parts
-from kspec.model.raw.launch_rules import FIXABLE, LaunchRules
+from kspec.model.raw.launch_rules import FIXABLE, LaunchRules, fixed_by_default
 from kspec.model.raw.template import RawTemplate
 from kspec.spec import raw_rules, rules
 from kspec.spec.base import BaseSpec, accepted
@@ -24,7 +24,9 @@ from kspec.spec.fields import (
     DefaultsField,
     ExpressionField,
     ExtentsField,
+    FixedField,
     KernelNameField,
+    LaunchSizesField,
     NamesField,
     ReturnsField,
 )
@@ -65,19 +67,16 @@ class RawSpec(BaseSpec):
         description="Shapes of arrays that are allocated and returned where a call leaves them "
         "out: { c = '(a.shape[0], b.shape[1])' }.",
     )
-    fixed: NamesField = Field(
-        (),
-        description="Which of grid, block and shared_mem calls cannot choose: ['block'].",
+    fixed: FixedField = Field(
+        None,
+        description="Which of grid, block and shared_mem calls cannot choose: ['block']; absent: "
+        "a block that the grid does not follow.",
         json_schema_extra={"items": {"enum": [*FIXABLE]}},
     )
     cooperative: StrictBool = Field(
         False, description="Launch so that all blocks are resident and can wait for each other."
     )
-    cluster: tuple[StrictInt, ...] = Field(
-        (),
-        description="Blocks of a thread-block cluster, per axis.",
-        json_schema_extra={"maxItems": 3},
-    )
+    cluster: LaunchSizesField = Field((), description="Blocks of a thread-block cluster, per axis.")
     pdl: StrictBool = Field(
         False, description="Programmatic dependent launch: may begin before the kernel in front."
     )
@@ -91,6 +90,12 @@ class RawSpec(BaseSpec):
     def size_names(self) -> tuple[str, ...]:
         """The integers of the template."""
         return RawTemplate.of(self.template, self.params or ()).values
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Parameters that calls may leave out: numbers, returned arrays and null pointers."""
+        nullable = (param.name for param in self.params or () if param.nullable)
+        return frozenset((*self.defaults, *self.returns, *nullable))
 
     @property
     def backward_kernel(self) -> str:
@@ -124,8 +129,10 @@ class RawSpec(BaseSpec):
     @property
     def launch_rules(self) -> LaunchRules:
         """Grid, block, shared memory and parameters where a call does not say."""
-        sizes = [(one,) if isinstance(one, str) else one or () for one in (self.grid, self.block)]
-        grid, block = sizes
+        grid, block = _extents(self.grid), _extents(self.block)
+        fixed = self.fixed
+        if fixed is None:
+            fixed = fixed_by_default(grid, block, self.size_names)
         return LaunchRules(
             tuple(map(_in_one_line, grid)),
             tuple(map(_in_one_line, block)),
@@ -135,7 +142,7 @@ class RawSpec(BaseSpec):
                 for name, one in self.defaults.items()
             ),
             tuple((name, _shape(one)) for name, one in self.returns.items()),
-            tuple(one for one in FIXABLE if one in self.fixed),
+            tuple(one for one in FIXABLE if one in fixed),
             self.template,
         )
 
@@ -195,14 +202,16 @@ class RawSpec(BaseSpec):
             )
         if declared and self.params is not None:
             yield from raw_rules.returns_fit(params, self.returns, self._structs)
-        yield from raw_rules.fixed_fits(self.fixed, known)
+        yield from raw_rules.fixed_fits(self.fixed or (), known)
         values = template.known(self.name_expressions)
         yield from raw_rules.values_fit(values, self.defaults, "defaults")
         if self.example:
             yield from raw_rules.values_fit(values, self.example.sizes, "example", "sizes")
-            for field in self.fixed:
+            for field in self.launch_rules.fixed:
                 if getattr(self.example, field, None):
                     message = f"{field!r} is fixed by the spec; leave it out"
+                    if self.fixed is None:
+                        message += ", or write fixed = [] if the code takes any block"
                     yield Fault(("example", field), message, at_key=True)
 
     def _read_source(self, folder: Path | None) -> Iterator[Fault]:
@@ -231,6 +240,11 @@ def _shape(written: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the expressions of a shape, one for each axis."""
     parts = (text for _, text in shape_parts(written)) if isinstance(written, str) else written
     return tuple(map(_in_one_line, parts))
+
+
+def _extents(written: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the expressions of a grid or block, one for each axis."""
+    return (written,) if isinstance(written, str) else written or ()
 
 
 def _in_one_line(expression: str) -> str:

@@ -169,6 +169,8 @@ def returns_fit(
             message = f"{name!r} is declared {param}; only arrays can be returned: {param.type}*"
         elif param.const:
             message = f"{name!r} is declared {param}, which the kernel only reads; drop the const"
+        elif param.nullable:
+            message = f"{name!r} is never null, as it is returned; drop '= nullptr'"
         elif param.is_placeholder and param.type not in decided:
             message = (
                 f"no array that a call gives has the type {param.type} of {name!r}; declare a "

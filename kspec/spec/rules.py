@@ -69,7 +69,7 @@ _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\uf
 
 # Keyword arguments of the generated Python functions, which parameters must not hide.
 _CALL_KEYWORDS = {
-    "elementwise": ("size", "stream", "block_size"),
+    "elementwise": ("out", "size", "stream", "block_size"),
     "reduction": ("axis", "keepdims", "out", "stream"),
     "raw": ("grid", "block", "shared_mem", "stream"),
 }
@@ -425,6 +425,8 @@ def python_names(kind: str, name: str, params: Mapping[str, tuple[str, ...]]) ->
             if is_python_keyword(word):
                 message = f"{word!r} is a Python keyword; choose another parameter name"
                 yield Fault((field,), message, word=word)
+            elif (field, names) == ("outputs", ("out",)):
+                continue  # which it means by keyword too
             elif word in _CALL_KEYWORDS[kind]:
                 message = f"{word!r} is a keyword argument of every {kind} function"
                 yield Fault((field,), f"{message}; choose another parameter name", word=word)

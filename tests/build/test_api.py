@@ -57,6 +57,35 @@ operation = "y = x"
     compile(api.render_module(unit), "names.py", "exec")
 
 
+def test_an_output_called_out(tmp_path: Path) -> None:
+    """It is the keyword itself."""
+    spec = """
+[elementwise.double_it]
+inputs = "T x"
+outputs = "T out"
+operation = "out = x + x"
+[reduction.add_up]
+inputs = "T x"
+outputs = "T out"
+map = "x"
+reduce = "a + b"
+post_map = "out = a"
+"""
+    toy = write_project(tmp_path, outs=spec)
+    unit = next(unit for unit in plan_of(toy).units if unit.stem == "outs")
+    double_it, add_up = api.functions_of(unit)
+    assert double_it.parameters == (
+        "x: ArrayT | Scalar",
+        "out: ArrayT | None = None",
+        "*",
+        "stream: Stream | None = None",
+    )
+    assert add_up.parameters[1:4] == ("out: ArrayT | None = None", "*", "axis: Axis | None = None")
+    for one in (double_it, add_up):
+        assert "\n".join(one.doc).count("out : ") == 1
+    compile(api.render_module(unit), "outs.py", "exec")
+
+
 def test_docstrings_survive_any_text(tmp_path: Path) -> None:
     doc = 'Quotes \\"\\"\\" and \\\\ backslashes \\\\d, \\u00e9.\\n\\n   indented\\n'
     spec = f'doc = "{doc}"\n[elementwise.f]\ndoc = "{doc}"\ninputs = "T x"\noutputs = "T y"\n'

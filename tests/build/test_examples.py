@@ -200,10 +200,7 @@ def test_template_and_returns_in_a_project(tmp_path: Path, run) -> None:
     assert code == 0 and "scaled.scaled" in out and "failed" not in out, out + error
     code, out, _ = run("show", "scaled.scaled", "--project", toy)
     assert "raw scaled(T* y, const T* x, int n) -> (y), template <T, BY>, fixed block" in out
-    assert (
-        "scaled(x: ArrayT | None, n: Scalar | None = None, *, y: ArrayT | None = None, BY: int"
-        in out
-    )
+    assert "scaled(x: ArrayT, n: Integer | None = None, *, y: ArrayT | None = None, BY: int" in out
     code, _, error = run("docs", "--project", toy, "--output", tmp_path / "page")
     assert code == 0, error
     page = (tmp_path / "page/index.html").read_text()

@@ -76,7 +76,8 @@ class TestOccupancy:
         [('block = "96"', 96), ("block = [8, 16]", 128), ('block = "2 * 32"', 64), ("", 64)],
     )
     def test_threads_of_raw_kernels(self, tmp_path: Path, rules: str, threads: int) -> None:
-        text = SHIFTS.replace("params", f'{rules}\ngrid = "1"\nparams' if rules else "params", 1)
+        grid = 'grid = "ceil_div(n, block.x * block.y)"'  # it follows the block of the example
+        text = SHIFTS.replace("params", f"{rules}\n{grid}\nparams" if rules else "params", 1)
         toy = write_project(tmp_path, shifts=text.replace("block = [128]", "block = [64]"))
         build_project(toy)
         line = next(line for line in report_of(toy, "shift").lines if line.occupancy)

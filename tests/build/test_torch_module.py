@@ -41,7 +41,7 @@ code = 'extern "C" __global__ void unknown(float* x) {}'
 code = 'extern "C" __global__ void scale(float* x, const float* k, int n) {}'
 params = ["float* x", "const float* k", "int n"]
 defaults = { n = "x.size" }
-grid = "ceil_div(n, 256)"
+grid = "ceil_div(n, block.x)"
 block = "256"
 
 [elementwise.blur]

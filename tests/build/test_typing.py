@@ -25,6 +25,7 @@ from typing_extensions import assert_type
 
 x: npt.NDArray[np.float32] = np.ones(3, np.float32)
 wide: npt.NDArray[np.float64] = np.ones(3)
+keys: npt.NDArray[np.int32] = np.ones(3, np.int32)
 
 
 def use(own: DeviceArray, anything: Any) -> None:
@@ -33,22 +34,35 @@ def use(own: DeviceArray, anything: Any) -> None:
     assert_type(squares.mixed(own, 3.0), DeviceArray)
     assert_type(squares.is_large(own, 2), DeviceArray)
     assert_type(squares.first(own, out=own), DeviceArray)
+    assert_type(squares.counted.scan(own), tuple[DeviceArray, DeviceArray])
 
 
 assert_type(squares.square(x), npt.NDArray[np.float32])
 assert_type(squares.square(x, x), npt.NDArray[np.float32])
 assert_type(squares.total(wide, out=wide, axis=0), npt.NDArray[np.float64])
+assert_type(squares.square(x, out=x), npt.NDArray[np.float32])
 assert_type(squares.split(x, 3), tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]])
+assert_type(squares.split(x, 3, out=(x, x)), tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]])
+assert_type(squares.mixed(x, wide, out=wide), npt.NDArray[np.float64])
 assert_type(toy_kernels.squares.square(x, stream=0), npt.NDArray[np.float32])
 assert_type(toy_kernels.kernel_names(), tuple[str, ...])
 shifts.shift((1,), (32, 2), x, 3, shared_mem=16)
-shifts.shift((1,), (32,), None, 3)
+shifts.shift((1,), (32,), x, np.int64(3))
+shifts.add_bias(x, x, 3)
+shifts.add_bias(x, x, 3, x)
+shifts.add_bias(x, x, 3, None)
 assert_type(squares.mixed(x, wide), npt.NDArray[np.float64])
 assert_type(squares.mixed(3, wide, wide), npt.NDArray[np.float64])
 assert_type(squares.is_large(x, 2.5), npt.NDArray[np.bool_])
 assert_type(squares.magnitude(np.ones(3, np.complex128)), npt.NDArray[np.float64])
 assert_type(squares.first(wide, axis=(0,)), npt.NDArray[np.int64])
+assert_type(squares.counted(x), tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]])
+assert_type(squares.counted.scan(wide), tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]])
+assert_type(
+    squares.counted.by_key(x, keys, 3), tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
+)
 assert_type(squares.filled(x, x, size=3), npt.NDArray[np.float32])
+assert_type(squares.converted(x, wide), npt.NDArray[np.float64])
 """
 # Each line is one mistake, and each has to be found.
 MISTAKES = """\
@@ -66,8 +80,11 @@ squares.cube(np.ones(3))
 squares.square(np.ones(3), None, 0)
 squares.total(np.ones(3), None, 0)
 squares.total(np.ones(3), keepdims="yes")
-shifts.shift((1,), (32, 1, 1, 1), None, 3)
-shifts.shift((1,), (32,), None, 3, 16)
+shifts.shift((1,), (32, 1, 1, 1), single, 3)
+shifts.shift((1,), (32,), single, 3, 16)
+shifts.shift((1,), (32,), None, 3)
+shifts.shift((1,), (32,), single, 6.5)
+shifts.add_bias(None, single, 3)
 a: npt.NDArray[np.float32] = squares.square(double)
 b: npt.NDArray[np.float32] = squares.mixed(single, double)
 c: npt.NDArray[np.complex128] = squares.magnitude(np.ones(3, np.complex128))
@@ -76,7 +93,12 @@ e: npt.NDArray[np.float32] = squares.is_large(single, 2)
 squares.mixed(np.ones(3), "text")
 squares.first(3.0)
 squares.first(np.ones(3), size=3)
+g: npt.NDArray[np.float32] = squares.counted.scan(single)[1]
 f: tuple[int] = squares.split(np.ones(3), 3)
+squares.split(np.ones(3), 3, out=np.ones(3))
+squares.mixed(np.ones(3), 2, out="text")
+squares.converted(np.ones(3))
+squares.converted(np.ones(3), out=np.ones(3))
 """
 EVERY_MISTAKE = {str(line) for line in range(7, 1 + len(MISTAKES.splitlines()))}
 MORE = """
@@ -100,10 +122,24 @@ inputs = "complex128 x"
 outputs = "float64 y"
 operation = "y = abs(x)"
 
+[elementwise.converted]
+inputs = "T x"
+outputs = "U y"
+operation = "y = x"
+
 [elementwise.filled]
 inputs = "raw T x"
 outputs = "T y"
 operation = "y = x[i]"
+
+[reduction.counted]
+inputs = "T x"
+outputs = "T sum, int64 count"
+map = "x"
+reduce = "a + b"
+post_map = "sum = a; count = _in_ind.size() / _out_ind.size()"
+identity = "0"
+forms = ["reduce", "scan", "by_key"]
 
 [reduction.first]
 inputs = "T x"
@@ -115,11 +151,26 @@ reduce_type = "long long"
 """
 
 
+NULLABLE = """
+[raw.add_bias]
+code = '''
+extern "C" __global__ void add_bias(const float* x, float* y, int n, const float* bias) {
+  if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] + (bias ? bias[threadIdx.x] : 0);
+}
+'''
+params = ["const float* x", "float* y", "int n", "const float* bias = nullptr"]
+grid = 1
+block = "n"
+"""
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     toy = write_project(tmp_path_factory.mktemp("typing"))
     path = toy / "specs/squares.toml"
     path.write_text(path.read_text() + MORE)
+    path = toy / "specs/shifts.toml"
+    path.write_text(path.read_text() + NULLABLE)
     build_project(toy, compiling=False)
     (toy / "consumer.py").write_text(CONSUMER)
     (toy / "mistakes.py").write_text(MISTAKES)

@@ -47,7 +47,23 @@ def keywords(**values: Any) -> Callable[[ArrayDevice], dict[str, Any]]:
 
 PROTOCOL = [
     # 1. keywords and counts
-    Refusal("out-keyword", ADD, arrays(3, 3), (TypeError,), "'out'", lambda p: {"out": p.empty(3)}),
+    Refusal("output-keyword", ADD, arrays(3, 3, 3), (TypeError,), "'output'", keywords(output=0)),
+    Refusal(
+        "out-and-position",
+        ADD,
+        arrays(3, 3, 3),
+        SHAPE,
+        "'out' as both positional and keyword",
+        lambda p: {"out": p.empty(3)},
+    ),
+    Refusal(
+        "out-for-an-input",
+        ADD,
+        arrays(3),
+        TYPE,
+        "takes 2 or 3 positional arguments (T x, T y, T z), not 1",
+        lambda p: {"out": p.empty(3)},
+    ),
     Refusal("axis-keyword", ADD, arrays(3, 3, 3), (TypeError,), "'axis'", keywords(axis=0)),
     Refusal("dtype-keyword", ADD, arrays(3, 3, 3), (TypeError,), "'dtype'", keywords(dtype="f4")),
     Refusal(

@@ -15,7 +15,7 @@ names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(
 )
 ctypes = st.sampled_from([row.ctype for row in dtypes.TABLE] + ["T", "void", "my::pair<int, T>"])
 values = st.builds(CParam, ctypes, names)
-pointers = st.builds(CParam, ctypes, names, st.just(True), st.booleans())
+pointers = st.builds(CParam, ctypes, names, st.just(True), st.booleans(), st.booleans())
 
 
 @given(st.lists(values | pointers, min_size=1))
@@ -50,6 +50,11 @@ def test_parsing_undoes_printing(params: list[CParam]) -> None:
         ("complex< float > z", CParam("complex<float>", "z")),
         ("cuda::std::complex<double>* z", CParam("cuda::std::complex<double>", "z", pointer=True)),
         ("cudaTextureObject_t tex", CParam("cudaTextureObject_t", "tex")),
+        (
+            "const T *x=nullptr",
+            CParam("T", "x", pointer=True, const=True, nullable=True),
+        ),
+        ("float x[3] = nullptr", CParam("float", "x", pointer=True, nullable=True)),
     ],
 )
 def test_spellings(text: str, expected: CParam) -> None:
@@ -81,6 +86,13 @@ def test_commas_inside_templates() -> None:
         ("int 3 n", "int 3", "not a C type"),
         ("pair<int n", "pair<int", "not a C type"),
         ("float x = 3", "float x = 3", "needs a type and a name|not a C type"),
+        ("float* x = 0", "float* x = 0", "needs a type and a name|not a C type"),
+        (
+            "int n = nullptr",
+            "int n = nullptr",
+            "'n' is not a pointer; only pointers have '= nullptr'",
+        ),
+        ("float* = nullptr", "float* = nullptr", "needs a type and a name"),
     ],
 )
 def test_errors(text: str, marked: str, message: str) -> None:

@@ -26,6 +26,7 @@ def test_names_and_placeholders() -> None:
 def test_c_params_print_as_c() -> None:
     assert str(CParam("float", "x", pointer=True, const=True)) == "const float* x"
     assert str(CParam("int", "n")) == "int n"
+    assert str(CParam("T", "x", pointer=True, nullable=True)) == "T* x = nullptr"
 
 
 def test_frozen_and_hashable() -> None:

@@ -31,7 +31,7 @@ from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # Names that generated modules use for themselves.
-_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Scalar", "Stream")
+_TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Integer", "Scalar", "Stream")
 _HELPERS = ("ABSENT", "given", "open_module", "struct_dtype")
 _OVERLOADING = ("Any", "Literal", "NDArray", "TYPE_CHECKING", "np", "overload", *typed.VARIABLES)
 _BUILTINS = ("bool", "int", "tuple")
@@ -48,8 +48,8 @@ _MODULE_NAMES = frozenset(
     )
 )
 
+_OUT = {"out": "out: {} | None = None"}
 _REDUCTION_KEYWORDS = {
-    "out": "out: {} | None = None",
     "axis": "axis: Axis | None = None",
     "keepdims": "keepdims: bool = False",
 }
@@ -69,7 +69,7 @@ class FormContext:
 
     Attributes
     ----------
-    name, parameters, returns, doc, body
+    name, parameters, returns, doc, body, overloads
         As those of `FunctionContext`.
     """
 
@@ -78,6 +78,7 @@ class FormContext:
     returns: str
     doc: tuple[str, ...]
     body: tuple[str, ...]
+    overloads: tuple[Overload, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -303,6 +304,7 @@ def _words(function: FunctionContext) -> Iterator[str]:
     """Yield the identifiers in a function's annotations and statements."""
     signatures: list[FunctionContext | Overload | FormContext] = [function, *function.overloads]
     signatures += function.forms
+    signatures += [one for form in function.forms for one in form.overloads]
     for text in (*function.body, *(text for one in signatures for text in one.parameters)):
         yield from _WORD.findall(text)
     for one in signatures:
@@ -321,7 +323,7 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         default = "" if result.required else " | None = None"
         for word, param in zip(outputs, spec.outputs, strict=True):
             texts.append(f"{word}: {types.of(param)}{default}")
-        keywords = [text.format(result.type(types)) for text in result.keywords.values()]
+        keywords = [text.format(result.arrays(types)) for text in result.keywords.values()]
         return (*texts, "*", *keywords, "stream: Stream | None = None")
 
     given = outputs if result.required else _given(inputs, outputs)
@@ -347,7 +349,7 @@ def _function(spec: Spec, name: str, callee: str, place: docs.SpecLocation) -> F
         doc,
         _body(call, returns),
         several,
-        tuple(_form(spec, form, callee, shown) for form in _forms(spec)),
+        tuple(_form(spec, form, callee, ways) for form in _forms(spec)),
     )
 
 
@@ -369,24 +371,33 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
 
 
 def _form(
-    spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, types: ArrayTypes
+    spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, ways: Sequence[ArrayTypes]
 ) -> FormContext:
     words = _python_names(spec.inputs)
-    result = types.result(spec.outputs.params, False, False)
     required, others = (
         [one for one in FORM_OPTIONS[form] if one.is_required == wanted] for wanted in (True, False)
     )
-    keywords = [f"out: {result} | None = None", *map(form_argument, others)]
-    keywords.append("stream: Stream | None = None")
+
+    def signature(types: ArrayTypes) -> Overload:
+        result = types.result(spec.outputs.params, False, False)
+        keywords = [f"out: {result} | None = None", *map(form_argument, others)]
+        keywords.append("stream: Stream | None = None")
+        positional = (*_inputs(spec, words, types), *map(form_argument, required))
+        return Overload(("self", *positional, "*", *keywords), result)
+
+    several = tuple(map(signature, ways)) if len(ways) > 1 else ()
+    shown = signature(ANY if several else SAME)
+    returns = "Any" if several else shown.returns
     passed = [one.name for one in required]
     named = ["out", *(one.name for one in others), "stream"]
     call = _call(f"{callee}.{form}", [*words, *passed, *(f"{one}={one}" for one in named)])
     return FormContext(
         form,
-        ("self", *_inputs(spec, words, types), *map(form_argument, required), "*", *keywords),
-        result,
+        shown.parameters,
+        returns,
         docs.form_doc(spec, form, words),
-        _body(call, result),
+        _body(call, returns),
+        several,
     )
 
 
@@ -403,10 +414,10 @@ class _Result:
     @classmethod
     def of(cls, spec: ElementwiseSpec | ReductionSpec) -> _Result:
         """Return the result of a kernel."""
-        outputs = spec.outputs.params
+        outputs, out = spec.outputs.params, _OUT if docs.takes_out(spec) else {}
         if isinstance(spec, ReductionSpec):
-            return cls(outputs, keywords=_REDUCTION_KEYWORDS)
-        sized = {"size": "size: int = -1"} if docs.takes_size(spec) else {}
+            return cls(outputs, keywords=out | _REDUCTION_KEYWORDS)
+        sized = out | ({"size": "size: int = -1"} if docs.takes_size(spec) else {})
         if spec.boundaries:
             listed = ", ".join(f'"{one}"' for one in spec.boundaries)
             sized["boundary"] = f"boundary: Literal[{listed}] | None = None"
@@ -418,6 +429,10 @@ class _Result:
     def type(self, types: ArrayTypes) -> str:
         """Return its annotation."""
         return types.result(self.outputs, self.nothing, self.always_tuple)
+
+    def arrays(self, types: ArrayTypes) -> str:
+        """Return the annotation of its arrays, as `out` has them."""
+        return types.result(self.outputs, False, False)
 
 
 def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> FunctionContext:
@@ -438,8 +453,8 @@ def _raw(spec: RawSpec, name: str, callee: str, place: docs.SpecLocation) -> Fun
                 f"{word}: {_raw_type(spec, param, types)}"
                 for word, param in zip(words, params, strict=True)
             ]
-            left_out = {*spec.defaults, *rules.returned}
-            positional, keywords = _optional_last(listed, [p.name in left_out for p in params])
+            optional = [param.name in spec.optional for param in params]
+            positional, keywords = _optional_last(listed, optional)
             texts += positional
         keywords += _template_keywords(spec, values)
         keywords += [f"{one}: Dim3 | None = None" for one in sizes] if rules.complete else []
@@ -507,11 +522,11 @@ def _raw_type(spec: RawSpec, param: CParam, types: ArrayTypes) -> str:
     """Return the annotation of a parameter, without the None of a default."""
     if param.pointer:
         array = _array_param(spec, param)
-        text = "AnyArray" if array is None or not spec.returns else types.of(array)
-        needed = param.name in spec.returns or param.name in docs.shape_words(spec)
-        return text if needed else f"{text} | None"
-    known = param.is_placeholder or dtypes.from_ctype(param.type) is not None
-    return "Scalar" if known else "Any"
+        return "AnyArray" if array is None or not spec.returns else types.of(array)
+    row = dtypes.from_ctype(param.type)
+    if row is not None and row.kind in "iu":
+        return "Integer"
+    return "Scalar" if row or param.is_placeholder else "Any"
 
 
 def _array_param(spec: RawSpec, param: CParam) -> Param | None:

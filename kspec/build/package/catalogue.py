@@ -203,6 +203,7 @@ def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
     if shape is not None:
         return name, docs.tuple_text(shape), "returned"
     if param.pointer:
+        default = ", default nullptr" if param.nullable else ""
         return name, "any, C-contiguous", ("read" if param.const else "written") + default
     return name, "number" if row or param.is_placeholder else "value", f"input{default}"
 

@@ -7,7 +7,6 @@ is raised, which dtypes are precompiled, and where in the project all of this is
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ _SIZES = {
     ("grid",): "Number of blocks; one to three numbers.",
     ("block",): "Number of threads of a block; one to three numbers.",
 }
-_WORD = re.compile(r"[A-Za-z_]\w*")
 Lines = list[str]
 
 
@@ -116,7 +114,7 @@ def _elementwise(
     spec: ElementwiseSpec, outputs: Sequence[str], sizes: Sequence[str], place: SpecLocation
 ) -> Lines:
     """Return the rest of an elementwise function's docstring, after the inputs."""
-    lines = _outputs(spec.outputs, outputs, outputs_required(spec))
+    lines = [*_outputs(spec.outputs, outputs, outputs_required(spec)), *_out(spec)]
     if takes_size(spec):
         lines.append("size : int, optional")
         lines += _indented("Number of loop steps; only when every array is raw.")
@@ -130,6 +128,13 @@ def _elementwise(
     lines += _generated_raises(spec, wrong)
     arrow = f"{spec.inputs} -> {spec.outputs}".strip()
     return lines + _notes(spec, f"Elementwise kernel ``{arrow}``", place)
+
+
+def takes_out(spec: ElementwiseSpec | ReductionSpec) -> bool:
+    """Return whether a function has the keyword `out` beside the parameters of its outputs."""
+    if isinstance(spec, ElementwiseSpec) and outputs_required(spec):
+        return False
+    return bool(len(spec.outputs)) and spec.outputs.names != ("out",)
 
 
 def takes_size(spec: ElementwiseSpec) -> bool:
@@ -173,10 +178,7 @@ def _window_text(window: Window) -> str:
 def _reduction(spec: ReductionSpec, outputs: Sequence[str], place: SpecLocation) -> Lines:
     """Return the rest of a reduction's docstring, after the inputs."""
     lines = _outputs(spec.outputs, outputs, required=False)
-    many = len(outputs) > 1
-    lines.append(f"out : {'tuple of arrays' if many else 'array'}, optional")
-    lines += _indented(f"The output{'s' if many else ''}, by keyword instead of by position.")
-    lines += _axis_and_keepdims()
+    lines += [*_out(spec), *_axis_and_keepdims()]
     lines += [*_stream(), "", *_returns(spec.outputs.params, outputs, False)]
     wrong = "Shapes do not fit, or an axis is given twice."
     if spec.identity is None:
@@ -231,12 +233,6 @@ def computation(spec: Spec) -> tuple[tuple[str, str], ...]:
     return tuple((name, textwrap.dedent(text).strip()) for name, text in fields if text.strip())
 
 
-def shape_words(spec: RawSpec) -> frozenset[str]:
-    """Return the names in the shapes of returned arrays."""
-    texts = (text for _, shape in spec.launch_rules.returns for text in shape)
-    return frozenset(word for text in texts for word in _WORD.findall(text))
-
-
 def raw_doc(
     spec: RawSpec, words: Sequence[str], values: Sequence[str], place: SpecLocation
 ) -> tuple[str, ...]:
@@ -264,10 +260,7 @@ def raw_doc(
             shape = f"a new array of shape ``{tuple_text(shapes[param.name])}`` by default."
             lines += _indented(f"{_c_text(param)[:-1]}; {shape}")
             continue
-        what = _c_type(spec, param)
-        if param.pointer and param.name in shape_words(spec):
-            what = _c_array(param)
-        lines += [f"{word} : {what}{default}", *_indented(_c_text(param))]
+        lines += [f"{word} : {_c_type(spec, param)}{default}", *_indented(_c_text(param))]
     lines += _template_values(spec, values)
     if rules.complete:
         free = [one for one in ("grid", "block") if one not in rules.fixed]
@@ -422,6 +415,15 @@ def _outputs(params: Signature, words: Sequence[str], required: bool) -> Lines:
     return lines
 
 
+def _out(spec: ElementwiseSpec | ReductionSpec) -> Lines:
+    """Describe the keyword `out`, if there is one."""
+    if not takes_out(spec):
+        return []
+    many = len(spec.outputs) > 1
+    text = f"The output{'s' if many else ''}, by keyword instead of by position."
+    return [f"out : {'tuple of arrays' if many else 'array'}, optional", *_indented(text)]
+
+
 def _axis_and_keepdims() -> Lines:
     lines = ["axis : int or sequence of int, optional"]
     lines += _indented("Axes to reduce; all of them by default, none for ``()``.")
@@ -543,20 +545,22 @@ def _c_array(param: CParam) -> str:
 def _c_type(spec: RawSpec, param: CParam) -> str:
     row = dtypes.from_ctype(param.type)
     if param.pointer:
-        return f"{_c_array(param)}, or None"
+        return f"{_c_array(param)}{', optional' if param.nullable else ''}"
     if param.type in HANDLES:
         return HANDLES[param.type]
     if param.type in spec.structs:
         return f"{param.type}, or tuple of its fields"
     if row is None and not param.is_placeholder:
         return param.type
-    return f"scalar ({row.name if row else param.type})"
+    kind = "int" if row and row.kind in "iu" else "scalar"
+    return f"{kind} ({row.name if row else param.type})"
 
 
 def _c_text(param: CParam) -> str:
     if not param.pointer:
         return f"``{param}``."
-    return f"``{param}``, {'read' if param.const else 'written'}; C-contiguous."
+    null = "; a null pointer by default" if param.nullable else ""
+    return f"``{param}``, {'read' if param.const else 'written'}; C-contiguous{null}."
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> Lines:

@@ -181,7 +181,7 @@ def launch_sizes(spec: Spec) -> tuple[Any, ...]:
     if not isinstance(spec, RawSpec) or spec.launch_rules.complete or spec.example is None:
         return ()
     sizes = {"grid": spec.example.grid, "block": spec.example.block}
-    return tuple(size for name, size in sizes.items() if name not in spec.fixed)
+    return tuple(size for name, size in sizes.items() if name not in spec.launch_rules.fixed)
 
 
 def on_device(value: Any, device: Device) -> Any:
@@ -354,7 +354,7 @@ def _raw_call(spec: RawSpec, example: Example, types: Mapping[str, str]) -> Exam
     values: dict[str, Any] = {}
     given = (*example.shapes, *example.scalars)
     # Keyword-only parameters stand in front of others, so all of these are given by name.
-    left_out = {*spec.defaults, *spec.returns}
+    left_out = spec.optional
     params = {
         param.name: param
         for param in spec.params or ()

@@ -1,7 +1,7 @@
 """Declared C parameters of raw kernels: text in, `CParam` out.
 
->>> [str(param) for param in parse_c_params("const float * x, unsigned n")]
-['const float* x', 'unsigned int n']
+>>> [str(param) for param in parse_c_params("const float * x, unsigned n, float *y = nullptr")]
+['const float* x', 'unsigned int n', 'float* y = nullptr']
 
 Specs and the constructors of raw kernels declare them alike; `kspec.spec.parser` does the same for
 CuPy's mini-language.
@@ -19,6 +19,8 @@ from kspec.errors import SignatureSyntaxError
 from kspec.limits import PARAMS
 from kspec.model.signature import CParam
 
+# Behind the name of a pointer that calls may leave out.
+_NULL = ("=", "nullptr")
 _IGNORED = QUALIFIERS | {"__grid_constant__"}
 
 # Types whose arguments are objects with a handle, and the class of these.
@@ -95,6 +97,8 @@ def _parse_c_param(text: str, start: int, tokens: list[Token]) -> CParam:
             "empty parameter; is there a comma too many?", text, min(start, max(0, len(text) - 1))
         )
     offset, length = tokens[0].start, tokens[-1].end - tokens[0].start
+    nullable = tuple(token.text for token in tokens[-2:]) == _NULL and len(tokens) > len(_NULL)
+    tokens = tokens[: -len(_NULL)] if nullable else tokens
     brackets = [token for token in outermost(tokens) if token.text == "["]
     bracket = tokens.index(brackets[0]) if brackets else len(tokens)
     array = bracket < len(tokens) and group_end(tokens, bracket) == len(tokens)
@@ -112,9 +116,12 @@ def _parse_c_param(text: str, start: int, tokens: list[Token]) -> CParam:
         raise SignatureSyntaxError(message, text, name.start, len(name.text))
     marks = [token.text for token in outer]
     stars = marks.count("*") + array
+    if nullable and not stars:
+        message = f"{name.text!r} is not a pointer; only pointers have '= nullptr'"
+        raise SignatureSyntaxError(message, text, offset, length)
     const = stars > 0 and "const" in marks[: marks.index("*") if "*" in marks else len(marks)]
     ctype = _type_of(text, left, outer) + "*" * max(0, stars - 1)
-    return CParam(ctype, name.text, pointer=stars > 0, const=const)
+    return CParam(ctype, name.text, pointer=stars > 0, const=const, nullable=nullable)
 
 
 def _type_of(text: str, left: list[Token], outer: list[Token]) -> str:

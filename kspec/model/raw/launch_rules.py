@@ -14,6 +14,7 @@ Specs have the same checked, with positions; `kspec.runtime.raw.launch_rules` ev
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +43,8 @@ LEAST = {"grid": 1, "block": 1, "shared_mem": 0, "returns": 0}
 # What a spec may keep calls from choosing.
 FIXABLE = ("grid", "block", "shared_mem")
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_BLOCK_AXIS = re.compile(r"\bblock\s*\.\s*([xyz])\b")
 _ORDER = "defaults, then returns, then block, then grid"
 
 
@@ -128,6 +131,24 @@ class LaunchRules:
                 for name, shape in self.returns
             },
         )
+
+
+def fixed_by_default(
+    grid: Sequence[str], block: Sequence[str], integers: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the sizes that calls cannot choose by default: a block that the code expects.
+
+    The code expects it if the grid does not follow each axis of the block, or if the block depends
+    on an integer of the template (`integers`).
+
+    >>> fixed_by_default(["ceil_div(n, block.x)"], ["256"])
+    ()
+    >>> fixed_by_default(["ceil_div(n, 16)", "ceil_div(m, block.y)"], ["16", "16"])
+    ('block',)
+    """
+    followed = {axis for text in grid for axis in _BLOCK_AXIS.findall(text)}
+    tied = any(word in integers for text in block for word in _WORD.findall(text))
+    return ("block",) if block and (tied or not followed.issuperset("xyz"[: len(block)])) else ()
 
 
 def scope_of(

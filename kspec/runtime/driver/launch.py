@@ -204,7 +204,8 @@ def three(name: str, sizes: Sequence[int]) -> Three:
             pass
         else:
             return x, y, z
-    raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}")
+    advice = f"; write ({sizes},)" if isinstance(sizes, int) else ""
+    raise ArgumentTypeError(f"{name} must be a tuple of 1 to 3 integers, not {sizes!r}{advice}")
 
 
 @contextmanager

@@ -18,14 +18,14 @@ import numpy as np
 from kspec.errors import NotCompiledError, ShapeError
 from kspec.model.backward import Backward
 from kspec.model.checks import Checks
-from kspec.model.declaration import Declaration, GeneratedDeclaration
+from kspec.model.declaration import PLACES, Declaration, GeneratedDeclaration
 from kspec.model.infer import Binding, param_dtype
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.arguments.param_info import ParamInfo
-from kspec.runtime.callcache.cache import CacheEntry, CacheInfo, CallCache
+from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
@@ -150,6 +150,8 @@ class KernelCallable(Generic[DeclarationT]):
 class GeneratedCallable(KernelCallable[GeneratedT]):
     """An elementwise or reduction kernel: its parameters and sources can be read."""
 
+    _absent: ClassVar = (ABSENT,) * PLACES
+
     def _signature(self) -> str:
         return f"({self._declaration.inputs}) -> ({self._declaration.outputs})"
 
@@ -183,6 +185,42 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
     def nargs(self) -> int:
         """Number of inputs and outputs."""
         return self.nin + self.nout
+
+    def all_given(
+        self, args: tuple[Any, ...], out: Any, indices: int = 0
+    ) -> tuple[Any, ...] | None:
+        """Return the arguments with the outputs given by keyword; None if there is a wrong number.
+
+        `indices`: arrays of integers that a form takes beside the inputs.
+        """
+        if out is None:
+            return args
+        outputs = out if type(out) is tuple else (out,)
+        declaration = self._declaration
+        wanted = len(declaration.inputs) + indices, len(declaration.outputs)
+        return (*args, *outputs) if (len(args), len(outputs)) == wanted else None
+
+    def given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        """Return the outputs given by keyword.
+
+        Raises
+        ------
+        ShapeError
+            If there are outputs among `args` too, or `out` holds more or fewer.
+        """
+        if out is None:
+            return ()
+        if len(args) > len(self.declaration.inputs):
+            raise ShapeError(
+                f"{self.__name__}: cannot specify 'out' as both positional and keyword"
+            )
+        outputs = out if isinstance(out, tuple) else (out,)
+        if len(outputs) != len(self.declaration.outputs):
+            raise ShapeError(
+                f"{self.__name__}: out must hold {len(self.declaration.outputs)} arrays, "
+                f"not {len(outputs)}"
+            )
+        return outputs
 
     def with_outputs(
         self, call: Call, shapes: Sequence[Shape], binding: Binding, size: int = 0

@@ -74,6 +74,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         a4: Any = ABSENT,
         /,
         *rest: Any,
+        out: Any = None,
         size: int = -1,
         block_size: int | None = None,
         stream: Any = None,
@@ -90,6 +91,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         a0, a1, a2, a3, a4, *rest : arrays or scalars
             The inputs, or the inputs and all outputs. Arrays broadcast against each other,
             outputs included; ``raw`` ones do not take part.
+        out : array or tuple of arrays, optional
+            The outputs, one for each declared; instead of positional ones.
         size : int, optional
             Number of elements, when all arrays are raw.
         block_size : int, optional
@@ -116,7 +119,8 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         ArgumentTypeError
             A `TypeError`: wrong number of arguments, wrong dtype, arrays on several devices.
         ShapeError
-            A `ValueError`: shapes do not broadcast, or the size is unknown or given twice.
+            A `ValueError`: shapes do not broadcast, the size is unknown, or the size or the
+            outputs are given twice.
         LaunchError
             A block is larger than any device allows.
         SpecializationNotBuilt
@@ -129,8 +133,11 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             and type(size) is int
             and (block_size is None or type(block_size) is int)
         ):
-            if sizes or boundary is not None:
+            if sizes or boundary is not None or out is not None:
                 places, extra = (a0, a1, a2, a3, a4, *rest), self._values(boundary, sizes)
+                if out is not None:
+                    listed = self.all_given(given_of(*places), out) or ()
+                    places = (*listed, *self._absent[len(listed) :])
                 cached = self._call_cache[types_of(places)]
                 if cached is not None and extra is not None:
                     return cached(self, *places, size, block_size, stream, *extra)
@@ -142,7 +149,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
                 cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
                 if cached is not None:
                     return cached(self, a0, a1, a2, a3, a4, size, block_size, stream)
-        args = given_of(a0, a1, a2, a3, a4, *rest)
+        args = self.with_given(given_of(a0, a1, a2, a3, a4, *rest), out)
         declaration = self.declaration
         other = overriding(args)
         if other is not None:
@@ -175,6 +182,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
     def bind(
         self,
         *args: Any,
+        out: Any = None,
         size: int = -1,
         block_size: int | None = None,
         stream: Any = None,
@@ -192,11 +200,23 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
+        args = self.with_given(args, out)
         options = repeatable(LaunchOptions(stream), self.checks)
         prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
         keywords = {"boundary": boundary, **sizes}
         call = functools.partial(self, size=size, block_size=block_size, **keywords)
         return self._bound(prepared, call)
+
+    def with_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+        """Return all arguments of a call; outputs may have been given by keyword.
+
+        Errors are those of `given_outputs`, and for a wrong number of arguments.
+        """
+        if out is None:
+            return args
+        outputs = self.given_outputs(args, out)
+        check_count(self.declaration, args)
+        return (*args, *outputs)
 
     def prepare(
         self,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.declaration import PLACES
 from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
@@ -111,7 +110,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
                 given = self.all_given(args, out)
                 cached = self._call_cache[types_of(given)] if given else None
                 if cached is not None and given:
-                    places = (*given, *[ABSENT] * (PLACES - len(given)))
+                    places = (*given, *self._absent[len(given) :])
                     return cached(self, *places, axis, keepdims, stream)
             else:
                 cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]

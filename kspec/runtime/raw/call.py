@@ -200,8 +200,9 @@ class RawCaller(GridKernel, KernelAttributes):
             Number of blocks, and of threads in each; one to three numbers.
         args : sequence
             The arguments. If the kernel declares its parameters, they are checked against and
-            converted to them; otherwise arrays pass their address, Python int, float, complex and
-            bool pass 8, 8, 16 and 1 bytes, NumPy scalars their own, None a null pointer.
+            converted to them, and None is a null pointer where that is declared. Otherwise arrays
+            pass their address, Python int, float, complex and bool pass 8, 8, 16 and 1 bytes,
+            NumPy scalars their own, None a null pointer.
         shared_mem : int, default 0
             Dynamic shared memory in bytes.
         stream : stream, optional

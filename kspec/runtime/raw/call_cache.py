@@ -25,6 +25,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from kspec.model import dtypes
 from kspec.model.checks import Checks
 from kspec.model.stages import RawSymbol
@@ -250,9 +252,16 @@ class GridEntry(CacheEntry):
         launch = prepared.launch
         if not launch.host.is_repeatable or launch.cooperative:
             return None
-        for operand, code in zip(prepared.operands, self.calls.arguments, strict=True):
+        types = prepared.choice.types
+        for operand, code, dtype in zip(
+            prepared.operands, self.calls.arguments, types, strict=True
+        ):
             view = operand.view
             if code.access is None:
+                # Floats that become integers must be whole, which each call has to look at.
+                is_float = isinstance(operand.value, float | np.floating)
+                if is_float and dtype and dtypes.lookup(dtype).kind in "iu":
+                    return None
                 continue
             # Arrays that are values: structs of one element, and those on the host next to CUDA's.
             # NumPy takes structs that differ in their alignment for equal.

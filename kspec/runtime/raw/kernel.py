@@ -66,7 +66,8 @@ class RawKernel(RawCaller):
         (``cooperative_groups::this_grid().sync()``).
     params : str or sequence of str, optional
         Declared C parameters, such as ``"const float* x, float* y, int n"``. Calls are checked
-        against them and numbers converted to them; without, arguments are packed by CuPy's rules.
+        against them and numbers converted to them; ``"float* y = nullptr"`` may be None. Without
+        them, arguments are packed by CuPy's rules.
 
     Raises
     ------

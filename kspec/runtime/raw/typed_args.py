@@ -5,6 +5,7 @@ The neighbour `kspec.runtime.raw.untyped_args` packs undeclared arguments by CuP
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ from kspec.runtime.schedules import marshal
 
 # The dtypes of types that are none by themselves: placeholders, and the structs of a spec.
 Types = Mapping[str, str]
+
+_NOT_FLOATS = (int, complex, np.integer, np.bool_, np.complexfloating)
 
 
 def declared_arguments(
@@ -113,7 +116,25 @@ def pack_declared(param: CParam, operand: RawArgument, types: Types, device: Dev
         raise ArgumentTypeError(
             f"{where} is declared {param}, so it must be a number, not {type(value).__name__}"
         )
+    _check_whole(where, param, row, value)
     return marshal.convert_scalar(value, row.name, f"{where} is declared {param}")
+
+
+def _check_whole(where: str, param: CParam, row: DType, value: Any) -> None:
+    """Refuse floats where an integer is declared, and fractions where arrays make it one.
+
+    NaN and infinity are refused by their conversion.
+    """
+    if row.kind not in "iu" or isinstance(value, _NOT_FLOATS):
+        return
+    number = float(value)
+    if not math.isfinite(number) or (param.is_placeholder and number.is_integer()):
+        return
+    what = f"{param.type} is {row.name}, so" if param.is_placeholder else "so"
+    raise ArgumentTypeError(
+        f"{where} is declared {param}, {what} it must be an integer, not {value}; convert it "
+        "first, by int() or round()"
+    )
 
 
 def _row(param: CParam, types: Types) -> DType | None:
@@ -124,8 +145,13 @@ def _row(param: CParam, types: Types) -> DType | None:
 
 def _pack_pointer(param: CParam, operand: RawArgument, row: DType | None, device: Device) -> bytes:
     view, where = operand.view, operand.where
-    if operand.value is None:
+    if operand.value is None and param.nullable:
         return struct.pack("P", 0)
+    if operand.value is None:
+        raise ArgumentTypeError(
+            f"{where} is declared {param}, so it must be an array, not None; "
+            f"declare '{param} = nullptr' to allow a null pointer"
+        )
     if view is None:
         if is_address(operand.value):
             return struct.pack("P", operand.value.ptr)

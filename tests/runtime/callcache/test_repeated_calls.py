@@ -91,6 +91,17 @@ class TestHits:
         np.testing.assert_array_equal(device.numpy(kernel(x2, y2)), expected)
         assert full_checks == []
 
+    def test_outputs_by_keyword(self, device: ArrayDevice, full_checks: list[Any]) -> None:
+        x, z, w = device.array([1.0, 2.0]), device.zeros(2), device.zeros(2)
+        hot(ADD, x, x, out=z)
+        hot(PAIR, x, out=(z, w))
+        full_checks.clear()
+        assert ADD(x, x, out=w) is w
+        np.testing.assert_array_equal(device.numpy(w), [2, 4])
+        assert PAIR(x, out=(w, z))[1] is z
+        np.testing.assert_array_equal(device.numpy(z), [3, 4])
+        assert full_checks == []
+
     def test_outputs_are_new_or_given(self, device: ArrayDevice) -> None:
         x, z = device.array([1.0, 2.0]), device.zeros(2)
         made = [hot(ADD, x, x) for _ in range(2)]

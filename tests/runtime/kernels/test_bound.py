@@ -47,6 +47,11 @@ class TestElementwise:
         double()
         np.testing.assert_array_equal(device.numpy(first), [10, 12])
 
+    def test_outputs_by_keyword(self, device: ArrayDevice) -> None:
+        x, y = device.array([1.0, 2.0]), device.zeros(2)
+        assert ADD.bind(x, x, out=y)() is y
+        np.testing.assert_array_equal(device.numpy(y), [2, 4])
+
     def test_options(self, place: ArrayDevice) -> None:
         y = place.zeros(6, "float32")
         assert FILL.bind(2.5, y, size=4, block_size=64, stream=0)() is y

@@ -570,6 +570,69 @@ class TestReturns:
         given = device.empty(4, "float32"), device.empty(4, "float32")
         assert kernel(x, 1, *given)[1] is given[1]
 
+    def test_outputs_by_keyword(self, device: ArrayDevice) -> None:
+        both = kspec.ElementwiseKernel("T x, T y", "T s, T d", "s = x + y; d = x - y", "both_out")
+        silent = kspec.ElementwiseKernel("T x", "T y", "y = x", "silent_out", no_return=True)
+        x, y, z = device.array(arange(4)), device.empty(4, "float32"), device.empty(4, "float32")
+        for _ in range(4):  # the last ones are answered by a plan
+            assert ADD(x, x, out=y) is y
+            assert ADD(x, 2, out=(z,)) is z
+            np.testing.assert_array_equal(device.numpy(y), 2 * arange(4))
+            np.testing.assert_array_equal(device.numpy(z), arange(4) + 2)
+            total, difference = both(x, 1, out=(y, z))
+            assert total is y and difference is z
+            np.testing.assert_array_equal(device.numpy(y), arange(4) + 1)
+            np.testing.assert_array_equal(device.numpy(z), arange(4) - 1)
+            assert silent(x, out=z) is None
+            np.testing.assert_array_equal(device.numpy(z), arange(4))
+        wide = device.empty((2, 4), "float32")
+        assert ADD(x, x, out=wide) is wide  # it takes part in broadcasting
+        np.testing.assert_array_equal(device.numpy(wide), np.tile(2 * arange(4), (2, 1)))
+
+    def test_outputs_by_keyword_of_other_calls(self, device: ArrayDevice) -> None:
+        fill = kspec.ElementwiseKernel("float32 a", "raw float32 y", "y[i] = a + i", "fill_out")
+        many = kspec.ElementwiseKernel(
+            "T a, T b, T c, T d, T e", "T y", "y = a + b + c + d + e", "many_out"
+        )
+        y = device.zeros(4, "float32")
+        for _ in range(4):
+            assert fill(2.5, out=y, size=3) is y
+            np.testing.assert_array_equal(device.numpy(y), [2.5, 3.5, 4.5, 0])
+        x = device.array(arange(4))
+        for _ in range(4):
+            assert many(x, x, x, x, x, out=y) is y
+        np.testing.assert_array_equal(device.numpy(y), 5 * arange(4))
+
+    @pytest.mark.parametrize(
+        ("count", "error", "message"),
+        [
+            (0, TypeError, r"add\(\) takes 2 or 3 positional arguments \(T x, T y, T z\), not 0"),
+            (1, TypeError, r"add\(\) takes 2 or 3 positional arguments \(T x, T y, T z\), not 1"),
+            (3, ValueError, "add: cannot specify 'out' as both positional and keyword"),
+        ],
+    )
+    def test_outputs_given_twice(
+        self, count: int, error: type[Exception], message: str, place: ArrayDevice
+    ) -> None:
+        """A missing input is not what `out` says."""
+        x, y = place.zeros(3), place.zeros(3)
+        for _ in range(3):
+            ADD(x, x, out=y)
+        for call in (ADD, ADD.bind):
+            with pytest.raises(error, match=message):
+                call(*[x] * count, out=y)
+
+    def test_outputs_by_keyword_that_do_not_fit(self, place: ArrayDevice) -> None:
+        x, y = place.zeros(3), place.zeros(3)
+        with pytest.raises(kspec.ShapeError, match="add: out must hold 1 arrays, not 2"):
+            ADD(x, x, out=(y, y))
+        with pytest.raises(kspec.ArgumentTypeError, match="argument z must be an array, not int"):
+            ADD(x, x, out=3)
+        with pytest.raises(kspec.ShapeError, match="Out shape is mismatched"):
+            ADD(x, x, out=place.zeros(1))
+        with pytest.raises(TypeError, match="Type is mismatched"):
+            ADD(x, x, out=place.zeros(3, "float32"))
+
     def test_return_tuple_and_no_return(self, place: ArrayDevice) -> None:
         signature = ("T x", "T y", "y = x")
         x = place.zeros(3)
@@ -586,8 +649,8 @@ class TestReturns:
         for arguments in ((), (x,), (x, x, x, x)):
             with pytest.raises(TypeError, match="takes 2 or 3 positional arguments"):
                 ADD(*arguments)
-        with pytest.raises(TypeError):
-            ADD(x, x, out=x)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
+            ADD(x, x, output=x)
         with pytest.raises(TypeError, match="argument z must be an array, not NoneType"):
             ADD(x, x, None)
 

@@ -19,6 +19,7 @@ from kspec.model.stages import CudaSource
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
 from kspec.runtime.raw import launch_rules
 from kspec.runtime.raw.launch_rules import RawFunction, make_configure
+from kspec.spec.raw import RawSpec
 from tests.devices import ArrayDevice
 from tests.seeds.generated import generated_module
 
@@ -77,16 +78,12 @@ class TestCalls:
     def test_numbers_of_every_sort(self, place: ArrayDevice) -> None:
         """Expressions see what the kernel sees."""
         x = place.zeros((1, 1), "float32")
-        for n in (
-            65,
-            np.uint8(65),
-            np.int64(65),
-            65.0,
-            np.float32(65),
-            np.array(65),
-            np.array([65]),
-        ):
+        for n in (65, np.uint8(65), np.int64(65), np.array(65), np.array([65])):
             assert seen(place, KERNEL, x, n, 1, False)[:4] == [65, 1, 0, 2]
+        message = r"seen: argument n is declared int n, so it must be an integer, not 65\.0"
+        for n in (65.0, np.float32(65), np.array(65.0)):
+            with pytest.raises(kspec.ArgumentTypeError, match=message):
+                seen(place, KERNEL, x, n, 1, False)
         for b in (True, np.bool_(True), 1, np.array(True)):
             assert seen(place, KERNEL, x, 65, 1, b)[2:5] == [1, 2, 2]
 
@@ -207,6 +204,79 @@ class TestGenerated:
             axpy(1, x, x, block=(2048,))
 
 
+class TestBlocksOfTheCode:
+    """A call cannot choose a block that the grid does not follow, unless the spec says so."""
+
+    CODE = r"""
+    extern "C" __global__ void turn(const float* x, float* y, int n) {
+      __shared__ float tile[16][16];
+      int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+      if (threadIdx.x < 16 && threadIdx.y < 16 && row < n && column < n) {
+        tile[threadIdx.y][threadIdx.x] = x[row * n + column];
+      }
+      __syncthreads();
+      row = blockIdx.x * 16 + threadIdx.y, column = blockIdx.y * 16 + threadIdx.x;
+      if (row < n && column < n) y[row * n + column] = tile[threadIdx.x][threadIdx.y];
+    }"""
+
+    def kernel(self, **fields: Any) -> RawFunction:
+        declared: dict[str, Any] = {
+            "params": ["const float* x", "float* y", "int n"],
+            "defaults": {"n": "x.shape[0]"},
+            "grid": ["ceil_div(n, 16)"] * 2,
+            "block": [16, 16],
+        }
+        spec = RawSpec(name="turn", code=self.CODE, **{**declared, **fields})
+        source = OneSource(CudaSource("k.cu", self.CODE))
+        return RawFunction(spec.declaration(), KernelLoader([CompilingProvider(source)]))
+
+    def test_they_are_fixed(self, device: ArrayDevice) -> None:
+        kernel = self.kernel()
+        x = device.array(np.arange(400).reshape(20, 20), "float32")
+        y = device.zeros((20, 20), "float32")
+        message = (
+            r"^turn: block=\(32, 32\), but the spec fixes it, here to \(16, 16\); leave it out$"
+        )
+        for _ in range(3):
+            kernel(None, None, (x, y, None))
+            kernel(None, (16, 16), (x, y, None))
+            np.testing.assert_array_equal(device.numpy(y), device.numpy(x).T)
+            with pytest.raises(kspec.LaunchError, match=message):
+                kernel(None, (32, 32), (x, y, None))
+
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({}, ("block",)),
+            ({"fixed": []}, ()),
+            ({"fixed": ["grid"]}, ("grid",)),
+            ({"grid": "n", "block": 256}, ("block",)),
+            ({"grid": 4, "block": "n", "shared_mem": "block.x * 4"}, ("block",)),
+            ({"grid": "ceil_div(n, block . x)", "block": 256}, ()),
+            ({"grid": ["n", "ceil_div(n, block.y)"], "block": [16, 16]}, ("block",)),
+            ({"grid": "ceil_div(n, block.x * block.y)", "block": [16, 16]}, ()),
+            ({"grid": "ceil_div(n, block.y)", "block": 256}, ("block",)),
+            ({"grid": None, "block": None}, ()),
+        ],
+    )
+    def test_where_the_spec_does_not_say(
+        self, fields: dict[str, Any], expected: tuple[str, ...]
+    ) -> None:
+        assert self.kernel(**fields).declaration.rules.fixed == expected
+
+    def test_blocks_of_template_values(self) -> None:
+        spec = RawSpec(
+            name="fill",
+            code="template <int TILE> __global__ void fill(float* x) {}",
+            name_expressions=["fill<16>", "fill<32>"],
+            template=["TILE"],
+            params=["float* x"],
+            grid="ceil_div(x.size, block.x)",
+            block="TILE",
+        )
+        assert spec.launch_rules.fixed == ("block",)
+
+
 class TestOptions:
     @pytest.mark.alone
     def test_cooperative(self, device: ArrayDevice) -> None:
@@ -275,7 +345,12 @@ class TestErrors:
         with pytest.raises(kspec.ArgumentTypeError, match=message):
             KERNEL(None, None, (x, out, None, 1, True))
         if x is None:  # a null pointer where nothing depends on it
-            KERNEL((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
+            with pytest.raises(
+                kspec.ArgumentTypeError, match="declare 'const float\\* x = nullptr'"
+            ):
+                KERNEL((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
+            kernel = function(params=PARAMS.replace("* x", "* x = nullptr"), **COMPLETE)
+            kernel((1,), (1,), (x, out, 1, 1, True), shared_mem=0)
             assert place.numpy(out)[0] == 1
 
     def test_given_sizes_are_checked(self, place: ArrayDevice) -> None:

@@ -89,6 +89,9 @@ class TestLaunch:
             TypeError, match=r"^where_am_i: block must be a tuple of 1 to 3 integers"
         ):
             kernel((1,), grid, (out,))
+        if grid == 1:
+            with pytest.raises(TypeError, match=r"integers, not 1; write \(1,\)$"):
+                kernel(grid, (1,), (out,))
 
     @pytest.mark.parametrize(
         ("grid", "block", "message"),
@@ -286,6 +289,21 @@ class TestDeclaredParameters:
             (("out", "1", 1.0), TypeError, "must be a number, not str"),
             (("out", 2**31, 1.0), OverflowError, "bounds"),
             (("out", float("nan"), 1.0), ValueError, "NaN"),
+            (("out", float("inf"), 1.0), OverflowError, "infinity"),
+            (("out", 1.5, 1.0), TypeError, "count is declared int count, so it must be an integer"),
+            (
+                ("out", 1.0, 1.0),
+                TypeError,
+                r"must be an integer, not 1\.0; convert it first, by int",
+            ),
+            (("out", np.float32(1), 1.0), TypeError, r"must be an integer, not 1\.0; convert"),
+            (("out", np.array(1.0), 1.0), TypeError, r"must be an integer, not 1\.0; convert"),
+            (
+                (None, 1, 1.0),
+                TypeError,
+                r"out is declared double\* out, so it must be an array, not None; "
+                r"declare 'double\* out = nullptr' to allow a null pointer$",
+            ),
             (("out", 1, 1j), TypeError, "as float64"),
         ],
     )
@@ -307,14 +325,63 @@ class TestDeclaredParameters:
         with pytest.raises(TypeError, match="out is a NumPy array next to CUDA arrays"):
             make()((1,), (1,), (np.zeros(4), place.array(1, "int32"), 1.0))
 
-    def test_none_is_a_null_pointer(self, make: Any, place: ArrayDevice) -> None:
-        make()((1,), (1,), (None, 0, 1.0))
-
     def test_read_only_arrays_are_not_written(self, make: Any) -> None:
         out = np.zeros(3)
         out.flags.writeable = False
         with pytest.raises(TypeError, match="out is written to, but the array is read-only"):
             make()((1,), (1,), (out, 1, 1.0))
+
+
+class TestNullPointers:
+    CODE = r"""
+    extern "C" __global__ void add(const float* x, const float* bias, float* y) {
+      y[threadIdx.x] = x[threadIdx.x] + (bias ? bias[threadIdx.x] : -1);
+    }"""
+    PARAMS = "const float* x, const float* bias = nullptr, float* y"
+
+    def of_a_spec(self) -> RawCallable:
+        declaration = RawDeclaration("add", ("add",), parse_c_params(self.PARAMS))
+        source = CudaSource("add.cu", self.CODE)
+        return RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+
+    def test_none_where_it_is_declared(self, device: ArrayDevice) -> None:
+        x, y = device.array(np.arange(3), "float32"), device.zeros(3, "float32")
+        for kernel in (self.of_a_spec(), kspec.RawKernel(self.CODE, "add", params=self.PARAMS)):
+            for _ in range(4):  # plans of both sorts
+                kernel((1,), (3,), (x, None, y))
+                np.testing.assert_array_equal(device.numpy(y), [-1, 0, 1])
+                kernel((1,), (3,), (x, x, y))
+                np.testing.assert_array_equal(device.numpy(y), [0, 2, 4])
+            message = r"argument y is declared float\* y, so it must be an array, not None"
+            with pytest.raises(kspec.ArgumentTypeError, match=message):
+                kernel((1,), (3,), (x, None, None))
+
+    def test_none_where_nothing_is_declared(self, device: ArrayDevice) -> None:
+        """As in CuPy."""
+        x, y = device.array(np.arange(3), "float32"), device.zeros(3, "float32")
+        kspec.RawKernel(self.CODE, "add")((1,), (3,), (x, None, y))
+        np.testing.assert_array_equal(device.numpy(y), [-1, 0, 1])
+
+
+def test_fractions_do_not_become_integers(place: ArrayDevice) -> None:
+    """Where arrays make a placeholder an integer, whole floats do."""
+    code = "template <class T> __global__ void put(T* x, T y) { x[threadIdx.x] = y; }"
+    expressions = ("put<int>", "put<float>")
+    source = CudaSource("put.cu", code, expressions)
+    declaration = RawDeclaration("put", expressions, parse_c_params("T* x, T value"))
+    kernel = RawCallable(declaration, KernelLoader([CompilingProvider(lambda wanted: source)]))
+    x, y = place.zeros(1, "int32"), place.zeros(1, "float32")
+    message = (
+        r"^put: argument value is declared T value, T is int32, so it must be an integer, "
+        r"not 6\.5; convert it first, by int\(\) or round\(\)$"
+    )
+    for value in (3, 4.0, np.float64(5)) * 4:
+        kernel((1,), (1,), (x, value))
+        assert place.numpy(x)[0] == value
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
+            kernel((1,), (1,), (x, 6.5))
+        kernel((1,), (1,), (y, 6.5))
+        assert place.numpy(y)[0] == 6.5
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model.declaration import PLACES, ReductionDeclaration
+from kspec.errors import ArgumentTypeError
+from kspec.model.declaration import ReductionDeclaration
 from kspec.model.infer import Binding, Inferred, bound_sizes
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.shapes import Shape
@@ -21,7 +21,6 @@ from kspec.runtime.arguments.binding import (
 )
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
 from kspec.runtime.callcache.cache import (
-    ABSENT,
     CacheEntry,
     CacheInfo,
     CallCache,
@@ -87,8 +86,6 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         """Return the number of repeated calls, of all forms, that launch at once."""
         caches = (self._call_cache, *self._form_caches.values())
         return CacheInfo.total(one.info() for one in caches)
-
-    _absent: ClassVar = (ABSENT,) * PLACES
 
     def _cached(self, form: str, given: tuple[Any, ...] | None) -> CallFunction | None:
         """Return the function for repeated calls of a form with arguments of these types."""
@@ -210,36 +207,6 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         call = gathered(classify(declaration, args[:nin], given))
         self.check_scalars(call)
         return call, index_operand(self.__name__, name, args[nin], call)
-
-    def all_given(
-        self, args: tuple[Any, ...], out: Any, indices: int = 0
-    ) -> tuple[Any, ...] | None:
-        """Return the arguments with the outputs given by keyword; None if there is a wrong number.
-
-        `indices`: arrays of integers that a form takes beside the inputs.
-        """
-        if out is None:
-            return args
-        outputs = out if type(out) is tuple else (out,)
-        declaration = self._declaration
-        wanted = len(declaration.inputs) + indices, len(declaration.outputs)
-        return (*args, *outputs) if (len(args), len(outputs)) == wanted else None
-
-    def given_outputs(self, args: Sequence[Any], out: Any) -> tuple[Any, ...]:
-        """Return the outputs given by keyword."""
-        if out is None:
-            return ()
-        if len(args) > len(self.declaration.inputs):
-            raise ShapeError(
-                f"{self.__name__}: cannot specify 'out' as both positional and keyword"
-            )
-        outputs = out if isinstance(out, tuple) else (out,)
-        if len(outputs) != len(self.declaration.outputs):
-            raise ShapeError(
-                f"{self.__name__}: out must hold {len(self.declaration.outputs)} arrays, "
-                f"not {len(outputs)}"
-            )
-        return outputs
 
     def check_scalars(self, call: Call) -> None:
         """Raise `ArgumentTypeError` for a scalar in place of an array, or the other way round."""
