@@ -168,7 +168,7 @@ def _signature(spec: Spec, function: api.FunctionContext) -> Code:
 
 
 def _forms(function: api.FunctionContext) -> Iterator[FormEntry]:
-    """Yield the methods of a reduction, with what their docstrings begin with."""
+    """Yield the methods of a reduction, with the first sentence of each docstring."""
     for one in function.forms:
         name = f"{function.name}.{one.name}"
         text = _signature_text(name, one.parameters[1:], one.returns)  # without self
