@@ -35,6 +35,10 @@ def test_the_site_is_made_without_a_warning(tmp_path: Path) -> None:
     assert "no_return" in text and "mappingproxy" not in text
     assert 'id="kspec.ElementwiseKernel.__call__"' in text, "methods have descriptions"
     assert "with_outputs" not in text, "only those for callers"
+    reduction = tmp_path / "site/_generated/kspec.ReductionKernel.html"
+    shown = re.findall(r'id="kspec.ReductionKernel\.(\w+)"', reduction.read_text(encoding="utf-8"))
+    assert {"scan", "segments", "window", "by_key", "bind", "identity"} <= set(shown)
+    assert not [name for name in shown if name.startswith(("prepare", "with_", "check_"))]
 
 
 PARTS = ("tutorial", "how-to", "reference", "explanation", "gallery")
