@@ -110,6 +110,7 @@ THIRD_PARTY = {
         "build/report/diff_view.py",
         "build/properties/table.py",
     ),
+    "pygments": ("build/package/highlight.py",),
     "dask": ("dask/forms.py", "dask/graphs.py", "dask/halos.py"),
     "torch": ("torch/",),
     "hypothesis": ("build/properties/",),

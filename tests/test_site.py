@@ -28,10 +28,36 @@ def test_the_site_is_made_without_a_warning(tmp_path: Path) -> None:
     pages = {page.stem: page.read_text(encoding="utf-8") for page in tmp_path.glob("site/*.html")}
     assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= set(pages)
     assert "highlight-pycon" in pages["fuse"], "sessions are told from programs"
-    missing = [name for name in pages if name not in _listed(pages["index"]) | _UNLISTED]
-    assert not missing, "every page is in a list of contents"
+    heads = re.findall(r'<a class="nav-link nav-internal" href="([\w-]+)\.html">', pages["index"])
+    assert list(dict.fromkeys(heads)) == list(PARTS)
     kernel = tmp_path / "site/_generated/kspec.ElementwiseKernel.html"
-    assert "no_return" in kernel.read_text(encoding="utf-8")
+    text = kernel.read_text(encoding="utf-8")
+    assert "no_return" in text and "mappingproxy" not in text
+    assert 'id="kspec.ElementwiseKernel.__call__"' in text, "methods have descriptions"
+    assert "with_outputs" not in text, "only those for callers"
+    reduction = tmp_path / "site/_generated/kspec.ReductionKernel.html"
+    shown = re.findall(r'id="kspec.ReductionKernel\.(\w+)"', reduction.read_text(encoding="utf-8"))
+    assert {"scan", "segments", "window", "by_key", "bind", "identity"} <= set(shown)
+    assert not [name for name in shown if name.startswith(("prepare", "with_", "check_"))]
+
+
+PARTS = ("tutorial", "how-to", "reference", "explanation", "gallery")
+
+
+def test_each_page_is_in_one_part() -> None:
+    """Each part lists its pages twice, for readers and for the navigation, in the same order."""
+    docs = ROOT / "docs"
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in docs.glob("*.md")}
+    assert _contents(texts["index"]) == list(PARTS)
+    assert re.findall(r"\*\*\[[^]]+\]\(([\w-]+)\.md\)", texts["index"]) == list(PARTS)
+    listed: list[str] = []
+    for part in PARTS[:-1]:
+        contents = _contents(texts[part])
+        shown = re.findall(r"^(?:\*|\d+\.) \[[^]]+\]\(([\w/-]+)\.md\)", texts[part], re.MULTILINE)
+        assert shown == contents
+        listed += contents
+    pages = {path.relative_to(docs).with_suffix("").as_posix() for path in docs.rglob("*.md")}
+    assert sorted(listed) == sorted(pages - {"index", *PARTS})
 
 
 def test_the_api_has_all_public_names() -> None:
@@ -48,8 +74,7 @@ def test_the_api_has_all_public_names() -> None:
     assert listed <= set(public)
 
 
-_UNLISTED = {"index", "genindex", "search"}
-
-
-def _listed(index: str) -> set[str]:
-    return set(re.findall(r'href="([\w-]+)\.html"', index))
+def _contents(text: str) -> list[str]:
+    """Return the pages of the lists for the navigation."""
+    lists = re.findall(r"```\{toctree\}\n(?::\w+:.*\n)*\n(.*?)```", text, re.DOTALL)
+    return "".join(lists).split()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kspec.build.package.catalogue import make_page, render_catalogue
+from kspec.build.package.highlight import CLASSES, Code
 from kspec.build.plan import BuildPlan, make_plan
 from kspec.build.settings import load_settings
 from tests.projects import ROOT, SQUARES, write_project
@@ -82,7 +83,7 @@ def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = [one for module in make_page(plan_of(ROOT)).modules for one in module.kernels]
     assert all(kernel.example for kernel in kernels)
     for kernel in kernels:
-        exec(compile(kernel.example, kernel.anchor, "exec"), {})
+        exec(compile(kernel.example.text, kernel.anchor, "exec"), {})
 
 
 def test_text_of_specs_is_escaped(tmp_path: Path) -> None:
@@ -99,13 +100,49 @@ def test_what_it_says_of_a_kernel(tmp_path: Path) -> None:
     (_, squares) = make_page(plan_of(write_project(tmp_path))).modules
     square, total = squares.kernels
     assert square.coverage == ("T = float32", "T = int32") and square.archs == "sm_90, compute_80"
-    assert square.steps == (("operation", "y = x * x"),)
+    assert square.steps == (("operation", Code("y = x * x", "cuda")),)
     assert square.place == "specs/squares.toml, line 3"
-    assert square.spec.startswith("[elementwise.square]") and "reduction" not in square.spec
-    assert total.spec.endswith("axis = 1 }")
+    assert square.spec.text.startswith("[elementwise.square]")
+    assert "reduction" not in square.spec.text
+    assert total.spec.text.endswith("axis = 1 }")
     assert [row.name for row in total.arguments] == ["x", "y"]
-    assert "template <" in square.source and "total" not in square.source
-    assert square.signature.endswith(") -> ArrayT")
+    assert "template <" in square.source.text and "total" not in square.source.text
+    assert square.signature.text.endswith(") -> ArrayT")
+
+
+def test_prose_is_rendered(tmp_path: Path, shipped: str) -> None:
+    doc = 'doc = """Square ``x`` of each <b>.\\n\\nNotes\\n-----\\n* one\\n* two"""'
+    spec = SQUARES.replace('doc = "Square of each element."', doc)
+    text = render_catalogue(plan_of(write_project(tmp_path, squares=spec)))
+    assert (
+        "<p>Square <code>x</code> of each &lt;b&gt;.</p>\n<h4>Notes</h4>\n<ul><li>one</li><li>two</li></ul>\n"
+    ) in text
+    assert '<span class="faint">Square <code>x</code> of each &lt;b&gt;.</span>' in text
+    outside = re.sub(r"<pre>.*?</pre>", "", shipped, flags=re.DOTALL)  # of specs and sources
+    assert "``" not in outside and "<code>v * Phi(v)</code>" in outside
+
+
+def test_code_has_colours(shipped: str) -> None:
+    page = re.sub(r"<details>.*?</details>", "", shipped, flags=re.DOTALL)
+    assert '<b class="key">import</b> numpy <b class="key">as</b> np' in page
+    assert '<pre>y = min(max(x, <b class="num">0.0</b>), cap)</pre>' in page
+    assert '<b class="key">__global__</b> <b class="type">void</b> gelu_bias(' in shipped
+    assert '<b class="key">[elementwise.gelu_bias]</b>' in shipped
+    used = set(re.findall(r'<b class="(\w+)">', shipped))
+    assert used == set(CLASSES)
+    for name in CLASSES:
+        assert f".{name} {{ color: var(--{name}); }}" in shipped
+        assert shipped.count(f" --{name}: #") == 2, "a colour for light and one for dark"
+
+
+def test_forms_have_signatures() -> None:
+    modules = {one.name: one for one in make_page(plan_of(ROOT)).modules}
+    (biquad,) = modules["filters"].kernels
+    total = next(one for one in modules["statistics"].kernels if one.name == "total")
+    assert not biquad.signature and [one.name for one in biquad.forms] == ["biquad.scan"]
+    assert biquad.forms[0].signature.text.startswith("biquad.scan(\n    x: ArrayT | Scalar,\n")
+    assert total.signature and "total.window" in [one.name for one in total.forms]
+    assert total.forms[0].summary.text == "Reduce each element with all before it along an axis."
 
 
 def test_the_command(run, toy: Path, tmp_path: Path) -> None:

@@ -210,8 +210,8 @@ def test_the_catalogue(project: Path) -> None:
         "(..., n), the broadcast shape before its core dimensions",
     ]
     assert times.coverage[:2] == ("T = float32, n = 2, m = 3", "T = float32, n = 3, m = 3")
-    assert times.example.endswith("items.times(A, v)")
-    assert powers.example.endswith("items.powers(x, count=4)")
+    assert times.example.text.endswith("items.times(A, v)")
+    assert powers.example.text.endswith("items.powers(x, count=4)")
     assert powers.coverage == ("T = float64, count = 3", "T = float64, count = 4")
     assert convolved.arguments[2].shape == "1 dimension: the kernel indexes it"
     assert convolved.coverage == ()

@@ -349,7 +349,7 @@ def test_the_catalogue(project: Path) -> None:
         "broadcast with the others, but for the axes read at offsets (-1 to 1, -1 to 1)"
     )
     assert blur.coverage == ("T = float32, R = 1", "T = float32, R = 2")
-    assert "stencils.blur(u, w, boundary='reflect', R=2)" in blur.example
+    assert "stencils.blur(u, w, boundary='reflect', R=2)" in blur.example.text
 
 
 def test_signatures_in_differences(project: Path) -> None:

@@ -2,21 +2,23 @@
 
 Everything a caller asks of a kernel: its signature, what it computes, its arguments with dtypes and
 shapes, what is precompiled, a call to copy, and its spec and CUDA text.  Here are the strings, as
-frozen contexts; the skeleton is ``templates/catalogue.html.j2``.  Same specs, same bytes.
+frozen contexts; the skeleton is ``templates/catalogue.html.j2``.  All but prose is made of the
+specs' data; prose is read by `kspec.build.package.markup`, code by `kspec.build.package.highlight`.
+Same specs, same bytes.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from kspec.build.package import api, docs
+from kspec.build.package.highlight import CLASSES, Code, Html
+from kspec.build.package.markup import render_doc, summary_of
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
@@ -46,23 +48,33 @@ class ArgumentRow:
 
 
 @dataclass(frozen=True)
+class FormEntry:
+    """One more form of a reduction, a method of its function."""
+
+    name: str
+    summary: Html
+    signature: Code
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One kernel of the page; `steps` are what it computes, name by name."""
 
     name: str
     anchor: str
     kind: str
-    summary: str
-    details: tuple[str, ...]
-    signature: str
-    steps: tuple[tuple[str, str], ...]
+    summary: Html
+    doc: Html
+    signature: Code
+    forms: tuple[FormEntry, ...]
+    steps: tuple[tuple[str, Code], ...]
     arguments: tuple[ArgumentRow, ...]
     coverage: tuple[str, ...]
     archs: str
-    example: str
+    example: Code
     place: str
-    spec: str
-    source: str
+    spec: Code
+    source: Code
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,7 @@ class Module:
 
     name: str
     path: str
-    doc: tuple[str, ...]
+    doc: Html
     kernels: tuple[Kernel, ...]
 
 
@@ -81,6 +93,7 @@ class CataloguePage:
 
     title: str
     modules: tuple[Module, ...]
+    token_classes: tuple[str, ...] = CLASSES
 
 
 def render_catalogue(plan: BuildPlan) -> str:
@@ -110,7 +123,7 @@ def make_page(plan: BuildPlan) -> CataloguePage:
         Module(
             unit.stem,
             unit.spec_file.path,
-            _paragraphs(unit.spec_file.doc),
+            render_doc(unit.spec_file.doc),
             tuple(_kernels(plan, unit)),
         )
         for unit in plan.units
@@ -122,38 +135,49 @@ def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
     texts = _spec_texts(plan, unit)
     functions = api.functions_of(unit)
     for spec, function in zip(unit.spec_file.specs, functions, strict=True):
-        summary, *details = _paragraphs(spec.doc) or ("",)
+        source = show.show_kernel(plan, f"{unit.stem}.{spec.name}", "source").strip("\n")
         yield Kernel(
             function.name,
             f"{unit.stem}.{function.name}",
             spec.kind,
-            summary,
-            tuple(details),
-            _signature(function),
-            docs.computation(spec),
+            summary_of(spec.doc),
+            render_doc(spec.doc),
+            _signature(spec, function),
+            tuple(_forms(function)),
+            tuple((step, Code(text, "cuda")) for step, text in docs.computation(spec)),
             tuple(_arguments(spec)),
             tuple(_coverage(spec)),
             ", ".join(unit.archs),
-            _example(plan.settings.package_name, unit, spec, function),
+            Code(_example(plan.settings.package_name, unit, spec, function), "python"),
             str(docs.SpecLocation.of(unit.spec_file, spec)),
-            texts[spec.name],
-            show.show_kernel(plan, f"{unit.stem}.{spec.name}", "source").strip("\n"),
+            Code(texts[spec.name], "toml"),
+            Code(source, "cuda"),
         )
 
 
-def _paragraphs(doc: str) -> tuple[str, ...]:
-    text = textwrap.dedent(doc).strip()
-    return tuple(" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip())
+def _forms_only(spec: Spec) -> bool:
+    """Return whether the function itself refuses every call, because its forms take them."""
+    return isinstance(spec, ReductionSpec) and spec.declaration().forms_only
 
 
-def _signature(function: api.FunctionContext) -> str:
-    shown = function.overloads or (function,)
-    return "\n".join(
-        f"{function.name}(\n"
-        + "".join(f"    {text},\n" for text in one.parameters)
-        + f") -> {one.returns}"
-        for one in shown
-    )
+def _signature(spec: Spec, function: api.FunctionContext) -> Code:
+    """Return the signatures of a function; of one that only has forms, none."""
+    shown = () if _forms_only(spec) else function.overloads or (function,)
+    texts = (_signature_text(function.name, one.parameters, one.returns) for one in shown)
+    return Code("\n".join(texts), "python")
+
+
+def _forms(function: api.FunctionContext) -> Iterator[FormEntry]:
+    """Yield the methods of a reduction, with the first sentence of each docstring."""
+    for one in function.forms:
+        name = f"{function.name}.{one.name}"
+        text = _signature_text(name, one.parameters[1:], one.returns)  # without self
+        yield FormEntry(name, summary_of("\n".join(one.doc)), Code(text, "python"))
+
+
+def _signature_text(name: str, parameters: Sequence[str], returns: str) -> str:
+    lines = "".join(f"    {text},\n" for text in parameters)
+    return f"{name}(\n{lines}) -> {returns}"
 
 
 def _arguments(spec: Spec) -> Iterator[ArgumentRow]:
@@ -244,7 +268,7 @@ def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:
 def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext) -> str:
     """Return a call to copy: with the arguments of the spec's example; empty without one."""
     called = f"{unit.stem}.{function.name}"
-    if isinstance(spec, ReductionSpec) and spec.declaration().forms_only:
+    if isinstance(spec, ReductionSpec) and _forms_only(spec):
         if SCAN not in spec.forms:
             return ""  # other forms take more than the example says
         called += f".{SCAN}"

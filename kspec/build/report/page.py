@@ -2,6 +2,11 @@
 
 Here are the numbers and strings, as frozen contexts; the skeleton is ``templates/report.html.j2``.
 Same report, same bytes.
+
+Bars are elements with a width, not pictures of a plotting library: authors need no such library to
+build, the bytes do not depend on its version, names can be selected and searched, colours follow
+the reader's scheme, and a phone has room for them.  matplotlib draws the measurements of
+``benchmarks``, which have axes with scales.
 """
 
 from __future__ import annotations
