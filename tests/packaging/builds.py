@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -159,3 +160,17 @@ def plugin(folder: Path) -> Path:
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     (folder / "kspec.pth").write_text(f"{ROOT}\n")
     return folder
+
+
+def pytest_in(folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run pytest in a project, where kspec and its plugin are installed."""
+    code = f"{before}\nimport sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    with tempfile.TemporaryDirectory() as entry_points:
+        return subprocess.run(
+            [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *arguments],
+            cwd=folder,
+            env=environment(plugin(Path(entry_points)), ROOT),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
