@@ -119,7 +119,10 @@ def find_project(start: Path) -> Path:
     for folder in (start, *start.parents):
         if (folder / CONFIGURATION).is_file():
             return folder
-    raise SpecError(f"no {CONFIGURATION} in {start.name or start} or above; use --project DIR")
+    raise SpecError(
+        f"no {CONFIGURATION} in {start.name or start} or above; use --project DIR, or write a new "
+        "project with `kspec init`"
+    )
 
 
 def load_settings(project: Path, archs: Sequence[str] = ()) -> Settings:

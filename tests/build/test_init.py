@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
-import tempfile
 import tomllib
 from pathlib import Path
 
@@ -13,8 +10,8 @@ import pytest
 
 from kspec.build import scaffold
 from kspec.build.project import build_project, check_project
-from tests.packaging.builds import plugin
-from tests.projects import ROOT, environment, files_of
+from tests.packaging.builds import pytest_in
+from tests.projects import files_of
 
 
 def test_a_new_project_builds_and_passes_its_tests(
@@ -34,20 +31,6 @@ def test_a_new_project_builds_and_passes_its_tests(
     assert run("schema", "--check", "--project", folder)[0] == 0
     done = pytest_in(folder)
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
-
-
-def pytest_in(folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Run pytest in a project, where kspec and its plugin are installed."""
-    code = f"{before}\nimport sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    with tempfile.TemporaryDirectory() as entry_points:
-        return subprocess.run(
-            [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *arguments],
-            cwd=folder,
-            env=environment(plugin(Path(entry_points)), ROOT),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
 
 @pytest.mark.slow

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -43,11 +46,25 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
+def pip_command() -> list[str]:
+    """Return the command that runs pip for this Python: its own pip, or the copy of ensurepip.
+
+    Environments of uv, and those made without pip, have none; some systems leave out the copy too.
+    """
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    copies = importlib.resources.files("ensurepip") / "_bundled"
+    wheels = sorted(Path(str(copies)).glob("pip-*.whl"))
+    if not wheels:
+        pytest.skip("this Python has neither pip nor a copy of it in ensurepip; install pip")
+    return [sys.executable, str(wheels[-1] / "pip")]
+
+
 def has_index(shared: Path) -> bool:
     """Return whether pip reaches an index: builds with isolation install what they require."""
 
     def ask(folder: Path) -> None:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling"]
+        command = [*pip_command(), "download", "--quiet", "--no-deps", "hatchling"]
         options = ["--retries", "1", "--timeout", "20", "--dest", "."]
         done = subprocess.run([*command, *options], cwd=folder, capture_output=True, check=False)
         (folder / "answer").write_text("yes" if done.returncode == 0 else "no")
@@ -88,7 +105,7 @@ def kspec_wheel(shared: Path) -> Path:
     def make(folder: Path) -> None:
         clone = copy_repository(folder / "clone")
         if has_index(shared):
-            pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]
+            pip = [*pip_command(), "wheel", "--no-deps", "--wheel-dir", "dist", "."]
             succeed(pip, clone, users_environment())
         else:
             build_wheel(clone, environment(clone))
@@ -118,7 +135,7 @@ def succeed(command: list[str], folder: Path, variables: dict[str, str]) -> str:
 
 def install(wheel: Path, folder: Path) -> Path:
     """Unpack a wheel as pip does, into a folder for the path."""
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
+    command = [*pip_command(), "install", "--no-deps", "--no-index", "--quiet"]
     subprocess.run([*command, "--target", str(folder), str(wheel)], check=True)
     return folder
 
@@ -143,3 +160,17 @@ def plugin(folder: Path) -> Path:
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
     (folder / "kspec.pth").write_text(f"{ROOT}\n")
     return folder
+
+
+def pytest_in(folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run pytest in a project, where kspec and its plugin are installed."""
+    code = f"{before}\nimport sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    with tempfile.TemporaryDirectory() as entry_points:
+        return subprocess.run(
+            [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *arguments],
+            cwd=folder,
+            env=environment(plugin(Path(entry_points)), ROOT),
+            capture_output=True,
+            text=True,
+            check=False,
+        )

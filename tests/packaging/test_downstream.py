@@ -17,7 +17,7 @@ import pytest
 
 from kspec.build import scaffold
 from kspec.runtime.driver import api as driver
-from tests.packaging.builds import install, names_in, plugin, succeed
+from tests.packaging.builds import install, names_in, pip_command, plugin, succeed
 from tests.projects import ROOT, environment, run_python, write_project
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     folder = tmp_path_factory.mktemp("users")
     succeed([sys.executable, "-m", "kspec.build", "init", "demo"], folder, environment(ROOT))
     building = environment(plugin(folder / "plugin"), ROOT)
-    pip = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
+    pip = [*pip_command(), "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
     succeed([*pip, "."], folder / "demo", building)
     (made,) = (folder / "demo").glob("*.whl")
     assert made.name == "demo-0.1.0-py3-none-any.whl"
@@ -187,7 +187,7 @@ def test_an_editable_install_follows_its_specs(
     else:
         pytest.importorskip("editables")
     site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--quiet"]
+    pip = [*pip_command(), "install", "--no-build-isolation", "--no-deps", "--quiet"]
     succeed([*pip, "--target", str(site), "--editable", "."], hooked, variables)
     code = f"import site; site.addsitedir({str(site)!r}); import numpy as np\n"
     code += "from toy_kernels import squares; print(squares.square(np.float32([3])))"
@@ -224,7 +224,7 @@ def test_options_of_the_hook_that_make_no_sense(
 ) -> None:
     with (hooked / "pyproject.toml").open("a") as file:
         file.write(f'{option}\n\n[tool.hatch.build]\ndev-mode-dirs = ["."]\n')
-    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps"]
+    pip = [*pip_command(), "install", "--no-build-isolation", "--no-deps"]
     editable = [*pip, "--target", str(tmp_path / "site"), "--editable", "."]
     wheel = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "."]
     command = editable if "watch" in option else wheel
@@ -260,7 +260,7 @@ def test_the_documented_recipes_of_other_backends(
     arguments = ["build", "--arch", "sm_90", "--arch", "compute_80"]
     succeed([sys.executable, "-m", "kspec.build", *arguments], toy, variables)
     run_python("from toy_kernels import squares", toy / "generated", ROOT)  # leaves bytecode
-    pip = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
+    pip = [*pip_command(), "wheel", "--no-build-isolation", "--no-deps", "--quiet"]
     succeed([*pip, "."], toy, variables)
     (made,) = toy.glob("*.whl")
     assert made.name == "toy-1.0-py3-none-any.whl"

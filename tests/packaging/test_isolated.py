@@ -17,6 +17,7 @@ from tests.packaging.builds import (
     install,
     names_in,
     once,
+    pip_command,
     succeed,
     users_environment,
 )
@@ -66,7 +67,7 @@ def demo(shared: Path, variables: dict[str, str]) -> Path:
     """Return the wheel that pip makes of a new project."""
 
     def make(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "..", "."]
+        pip = [*pip_command(), "wheel", "--no-deps", "--wheel-dir", "..", "."]
         succeed(pip, init(folder), variables)
 
     (made,) = once(shared / "demo", make).glob("*.whl")

@@ -1,35 +1,32 @@
-"""The name of a project in, its first files out: a project that builds as it is.
+"""The name of a project and a template in, its first files out: a project that works as it is.
 
 >>> project = new_project("demo")
 >>> project.package
 'demo_kernels'
->>> sorted(project.files)[:3]
-['.gitignore', 'README.md', 'kspec.schema.json']
+>>> sorted(project.files)[2:6]
+['.gitignore', 'README.md', 'kspec.schema.json', 'pyproject.toml']
 
 `write_project` puts the files into a folder, all of them or none.  What is in them is in
-``templates/project``.
+``templates/project``; `kspec.build.scaffold.templates` has the lists.
 """
 
 from __future__ import annotations
 
 import contextlib
-import keyword
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kspec.build.plan import RESERVED_STEMS
-from kspec.build.settings import CONFIGURATION, DEFAULT_ARCHS
+from kspec.build.scaffold.names import check_unreserved, module_name
+from kspec.build.scaffold.templates import DEFAULT, find_template
+from kspec.build.settings import DEFAULT_ARCHS
 from kspec.errors import SpecError
 from kspec.files import resolved
 from kspec.render.environment import render_template
-from kspec.spec.schema import SCHEMA_FILE, render_schema
+from kspec.spec.schema import render_schema
 
-# As packaging has it: what a distribution may be called.
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _MOST_LISTED = 5
 
 
@@ -42,9 +39,13 @@ class NewProject:
     name : str
         Of the distribution.
     module : str
-        Stem of its spec file, so the module of its kernels.
+        Module of its kernels: the stem of its spec file, or the script.
     package : str
-        What its kernels are imported from.
+        Package that its kernels are imported from, if it generates one.
+    result : str
+        The project in a few words, which name the file of its kernels.
+    command : str
+        The command to begin with.
     files : mapping of str to str
         Text by path.
     """
@@ -52,34 +53,36 @@ class NewProject:
     name: str
     module: str
     package: str
+    result: str
+    command: str
     files: Mapping[str, str]
 
 
-def new_project(name: str) -> NewProject:
-    """Return a project with one kernel of each kind.
+def new_project(name: str, template: str = DEFAULT) -> NewProject:
+    """Return a project with the files of a template.
 
     Raises
     ------
     SpecError
-        If nothing can be installed or imported under this name; the message has one that can.
+        If there is no such template, or nothing can be installed or imported under this name; the
+        message has one that can.
     """
-    module = _module_name(name)
+    chosen = find_template(template)
+    module = module_name(name)
+    check_unreserved(name, chosen)
     package = f"{module}_kernels"
-    names = {
+    values = {
         "name": name,
         "module": module,
         "package": package,
         "archs": ", ".join(f'"{arch}"' for arch in DEFAULT_ARCHS),
+        "schema": render_schema().rstrip("\n"),
     }
     files = {
-        CONFIGURATION: _render("pyproject.toml", names),
-        f"specs/{module}.toml": _render("kernels.toml", names),
-        f"tests/test_{module}.py": _render("test_kernels.py", names),
-        "README.md": _render("README.md", names),
-        ".gitignore": _render("gitignore", names),
-        SCHEMA_FILE: render_schema(),
+        path.format(module=module): _render(text, values) for path, text in chosen.files.items()
     }
-    return NewProject(name, module, package, files)
+    result, command = (text.format(module=module) for text in (chosen.result, chosen.command))
+    return NewProject(name, module, package, result, command, files)
 
 
 def write_project(project: NewProject, folder: Path) -> None:
@@ -96,7 +99,7 @@ def write_project(project: NewProject, folder: Path) -> None:
         If it cannot be written.
     """
     folder = resolved(folder)
-    _check_free(folder)
+    check_free(folder)
     try:
         if folder.is_dir():
             _fill(project, folder)
@@ -110,17 +113,16 @@ def write_project(project: NewProject, folder: Path) -> None:
 @contextlib.contextmanager
 def _staged(project: NewProject, parent: Path) -> Iterator[Path]:
     """Write the files into a folder of their own, which is gone afterwards if it is still there."""
-    staging = Path(tempfile.mkdtemp(prefix=f".{project.module}.", dir=parent))
+    outer = Path(tempfile.mkdtemp(prefix=f".{project.module}.", dir=parent))
+    staging = outer / "new"  # temporary folders are private; new ones are what the umask says
     try:
         for name, text in project.files.items():
             path = staging / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        # Temporary folders are private; new ones are what the umask says.
-        staging.chmod((staging / "specs").stat().st_mode)
         yield staging
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 def _fill(project: NewProject, folder: Path) -> None:
@@ -136,33 +138,9 @@ def _fill(project: NewProject, folder: Path) -> None:
             raise
 
 
-def _module_name(name: str) -> str:
-    """Return the identifier for the name of a distribution: ``fast_norms`` for ``Fast-Norms``."""
-    if not _NAME.fullmatch(name):
-        raise SpecError(
-            f"{name!r} is not a name that packages can have: letters, digits, '.', '_' and '-', "
-            f"and a letter or digit at both ends{_suggestion(name)}"
-        )
-    module = re.sub(r"[-_.]+", "_", name).lower()
-    if not module.isidentifier() or keyword.iskeyword(module):
-        what = (
-            "a Python keyword" if keyword.iskeyword(module) else "not the name of a Python module"
-        )
-        raise SpecError(f"{name!r}: {module!r} is {what}{_suggestion(f'my-{name}')}")
-    if module == "kspec" or module in RESERVED_STEMS:
-        raise SpecError(f"kspec needs the name {name!r} itself{_suggestion(f'my-{name}')}")
-    return module
-
-
-def _suggestion(name: str) -> str:
-    near = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-").lower()
-    if not near:
-        return ""
-    near = near if near[0].isalpha() else f"my-{near}"
-    return f"; try {near!r}"
-
-
-def _check_free(folder: Path) -> None:
+def check_free(folder: Path) -> None:
+    """Raise if a project cannot be written into a folder: it has files, or no folder around it."""
+    folder = resolved(folder)
     if folder.is_dir():
         present = sorted(path.name for path in folder.iterdir())
         if present:
