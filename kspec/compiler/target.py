@@ -95,11 +95,11 @@ def check_supported(target: Target, backend: str = "nvrtc") -> None:
         parse_target(target.arch)
     if capability(target) in known:
         return
-    older = capability(target) < min(known)
+    older = [number for number in known if number < capability(target)]
     advice = (
-        "an older toolkit is needed: pip install 'kspec[cu12]'"
+        f"compile for compute_{max(older)}, which newer devices run too, or update it"
         if older
-        else f"compile for compute_{max(known)}, which newer devices run too, or update it"
+        else "an older toolkit is needed: pip install 'kspec[cu12]'"
     )
     raise CompileError(
         f"{target.arch} is not supported by {_name(backend)}, which knows "
