@@ -80,5 +80,5 @@ def test_kernels_of_each_kind(name: str, wheel: Path, tmp_path: Path) -> None:
     variables, python = users_environment(), str(tmp_path / "env/bin/python")
     succeed([found, "-m", "venv", str(tmp_path / "env")], tmp_path, variables)
     pip = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
-    succeed([*pip, str(wheel), "jinja2", "ml_dtypes"], tmp_path, variables)
+    succeed([*pip, str(wheel), "pydantic", "jinja2", "ml_dtypes"], tmp_path, variables)
     assert succeed([python, "-c", PROGRAM], tmp_path, variables) == "ok\n"
