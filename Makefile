@@ -9,7 +9,7 @@
 #   make sanitize   the tests that need a GPU, under compute-sanitizer
 #   make clean      remove the environment and everything that can be made again
 
-PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 VENV := .venv

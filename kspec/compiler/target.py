@@ -96,11 +96,12 @@ def check_supported(target: Target, backend: str = "nvrtc") -> None:
         parse_target(target.arch)
     if capability(target) in known:
         return
-    older, name = capability(target) < min(known), _name(backend)
+    older = [number for number in known if number < capability(target)]
+    name = _name(backend)
     advice = (
-        f"kspec is for sm_{OLDEST} and newer"
+        f"compile for compute_{max(older)}, which newer devices run too, or update {name}"
         if older
-        else f"compile for compute_{max(known)}, which newer devices run too, or update {name}"
+        else f"kspec is for sm_{OLDEST} and newer"
     )
     raise CompileError(
         f"{target.arch} is not supported by {name}, which knows "

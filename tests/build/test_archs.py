@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from kspec.build.settings import load_settings
+from kspec.compiler.cuda import nvrtc
+from kspec.compiler.target import capability
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.model import manifest
+from kspec.model.stages import Target
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.archs import fits
 from tests.projects import CONFIGURATION
 
 
@@ -77,6 +81,42 @@ class TestAsked:
     def test_spellings(self, toy: Path) -> None:
         assert archs_of(toy, "90-real;80-virtual", "sm_100") == ["sm_90", "compute_80", "sm_100"]
         assert archs_of(toy) == ["sm_90", "compute_80"]
+
+    @pytest.mark.parametrize(
+        ("arch", "runs_on", "not_on"),
+        [
+            ("sm_100f", [(10, 0), (10, 3)], [(9, 0), (11, 0), (12, 0)]),
+            ("compute_100f", [(10, 0), (10, 3)], [(9, 0), (11, 0), (12, 0)]),
+            ("sm_103", [(10, 3)], [(10, 0), (11, 0)]),
+            ("sm_103a", [(10, 3)], [(10, 0), (10, 4)]),
+            ("sm_110", [(11, 0)], [(10, 3), (12, 0)]),
+            ("sm_110f", [(11, 0)], [(10, 3), (12, 0)]),
+            ("sm_120f", [(12, 0), (12, 1)], [(10, 3), (13, 0)]),
+            ("sm_121", [(12, 1)], [(12, 0)]),
+        ],
+    )
+    def test_blackwell(
+        self,
+        run,
+        toy: Path,
+        arch: str,
+        runs_on: list[tuple[int, int]],
+        not_on: list[tuple[int, int]],
+    ) -> None:
+        if capability(Target(arch)) not in nvrtc.supported_capabilities():
+            pytest.skip(f"this NVRTC does not know {arch}")
+        status, out, err = run("build", "--arch", arch, "--project", toy)
+        assert status == 0, err
+        assert f"for {arch}; " in out
+        module = manifest.load((toy / "generated/toy_kernels/manifest.json").read_text()).modules[0]
+        assert module.image is not None and module.image.archs == (arch,)
+        assert [one for one in (*runs_on, *not_on) if fits(module.image.archs, one)] == runs_on
+
+    def test_unknown_to_the_compiler(self, run, toy: Path) -> None:
+        status, _, err = run("build", "--arch", "sm_85", "--project", toy)
+        assert status == 2
+        assert err.startswith("kspec: sm_85 is not supported by NVRTC ")
+        assert "; compile for compute_80, which newer devices run too, or update NVRTC " in err
 
     @pytest.mark.parametrize("arch", ["90-fake", "", "host", "all"])
     def test_refused(self, run, toy: Path, arch: str) -> None:

@@ -103,7 +103,7 @@ class FakeDriver:
     def cuMemAlloc(self, nbytes: int) -> tuple[Any, int | None]:
         assert self.mode == "relaxed"
         self.calls.append(("allocate", nbytes))
-        if sum(self.sizes.values()) + nbytes > self.total:
+        if sum(list(self.sizes.values())) + nbytes > self.total:
             return OUT_OF_MEMORY, None
         address = next(self._addresses)
         self.sizes[address] = nbytes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,6 +87,66 @@ def test_all_kinds_of_calls(library: Library) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(16)))
     assert errors == []
+
+
+def kinds_of_kernels(round_number: int) -> list[tuple[Callable[..., Any], Callable[..., Any]]]:
+    """Return new kernels of every kind on the host device, each with its reference."""
+    k = round_number + 1
+    add = kspec.ElementwiseKernel("T x, T y", "T z", f"z = x + {k} * y", "add_of_kinds")
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", f"y = {k} * a", "0", "total_of_kinds")
+    text = RAW.code.replace("-x[i]", f"{k} * x[i]")
+    raw = kspec.RawKernel(text, "minus", params=["const float* x", "float* y", "int n"])
+
+    @kspec.fuse
+    def fused(x, y):
+        z = x * k - y
+        return z, z.sum()
+
+    def run_raw(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(x)
+        raw((4,), (64,), (x, out, x.size))
+        return out
+
+    return [
+        (add, lambda x, y: x + k * y),
+        (lambda x, y: total(x), lambda x, y: k * x.sum()),
+        (lambda x, y: total(np.stack([x, y]), axis=1), lambda x, y: [k * x.sum(), k * y.sum()]),
+        (run_raw, lambda x, y: k * x),
+        (lambda x, y: fused(x, y)[0], lambda x, y: k * x - y),
+        (lambda x, y: fused(x, y)[1], lambda x, y: (k * x - y).sum()),
+    ]
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.threads
+def test_sixteen_threads_meet_in_first_and_repeated_calls() -> None:
+    """Without a GIL they run at the same time (docs/arrays.md, Threads)."""
+    threads, rounds = 16, 3
+    barrier = threading.Barrier(threads)
+
+    def work(number: int) -> list[str]:
+        generator = np.random.default_rng(number)
+        wrong = []
+        for round_number in range(rounds):
+            if barrier.wait(60) == 0:
+                shared[:] = kinds_of_kernels(round_number)
+            barrier.wait(60)
+            for step in range(12):
+                size = 40 if step % 3 else int(generator.integers(1, 200))
+                dtype = "float32" if step % 4 else "float64"
+                x, y = generator.integers(-9, 9, (2, size)).astype(dtype)
+                for index in generator.permutation(len(shared)).tolist():
+                    kernel, reference = shared[index]
+                    if index == 3 and dtype != "float32":
+                        continue  # the raw kernel has one type
+                    if not np.array_equal(kernel(x, y), reference(x, y)):
+                        wrong.append(f"{round_number=} {step=} {index=}")
+        return wrong
+
+    shared: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(work, range(threads)))
+    assert found == [[]] * threads
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python 3.12 and of JAX: we know

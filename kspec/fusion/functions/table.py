@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,7 +69,7 @@ def define(
     without : sequence of str, optional
         NumPy's parameters that are not fused.
     """
-    numpys = inspect.signature(getattr(np, name)).parameters
+    numpys = _parameters(name)
     params = [one for key, one in numpys.items() if key not in without]
     params += [one for one in more if one.name not in numpys]
     tracer = inspect.Parameter("tracer", inspect.Parameter.POSITIONAL_ONLY)
@@ -82,6 +82,13 @@ def define(
 
     defined.__signature__ = signature  # type: ignore[attr-defined]
     FUNCTIONS[name] = defined
+
+
+def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(getattr(np, name)).parameters
+    except ValueError:  # NumPy 1.26 does not say them for empty_like, which has these
+        return inspect.signature(np.zeros_like).parameters
 
 
 def array_of(tracer: Tracer, given: Any, name: str) -> Proxy:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.lib.stride_tricks import as_strided
 
 from kspec.fusion import types
@@ -159,9 +158,9 @@ for _name in ("transpose", "swapaxes", "moveaxis", "squeeze", "flip"):
 def expand_dims(tracer: Tracer, a: Any, axis: Any) -> Proxy:
     """``np.expand_dims``."""
     x = array_of(tracer, a, "expand_dims")
-    axes = axis if isinstance(axis, tuple | list) else (axis,)
-    places = normalize_axis_tuple(axes, x.ndim + len(axes))
-    return x[tuple(None if k in places else slice(None) for k in range(x.ndim + len(axes)))]
+    # NumPy says where the axes are: those of one element.
+    shape = np.expand_dims(np.broadcast_to(0, (2,) * x.ndim), axis).shape
+    return x[tuple(None if extent == 1 else slice(None) for extent in shape)]
 
 
 @fused_function

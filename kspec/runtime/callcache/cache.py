@@ -36,7 +36,7 @@ from typing import Any, Generic, TypeVar
 
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.codegen import CallType, compile_call, render_call
+from kspec.runtime.callcache.codegen import CallType, compile_call, make_function, render_call
 from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
 from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
@@ -240,9 +240,7 @@ class CacheEntry:
         }
         for access in self.calls.accesses:
             names |= access.names
-        exec(compile_call(text), names)
-        call: CallFunction = names.pop("call")  # whose globals they are
-        return call
+        return make_function(text, names)
 
     def prepare(self, kernel: Any, values: Sequence[Any]) -> Any:
         """Check a call of this type in full; `values` are those of `CallType.passed`."""

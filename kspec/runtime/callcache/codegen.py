@@ -8,9 +8,11 @@ halves the time of a call.  `kspec.runtime.callcache.cache` compiles it.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from types import CodeType
+from types import CodeType, FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -219,6 +221,23 @@ class CallType:
 def compile_call(text: str) -> CodeType:
     """Return the code of a generated function; many kernels share it."""
     return compile(text, "<kspec call>", "exec")
+
+
+@functools.lru_cache(maxsize=256)
+def _nested_code(text: str) -> CodeType:
+    code = next(one for one in compile_call(text).co_consts if isinstance(one, CodeType))
+    return code.replace(co_flags=code.co_flags | inspect.CO_NESTED)
+
+
+def make_function(text: str, names: dict[str, Any]) -> FunctionType:
+    """Return the function that a text defines, with these globals; its defaults are None.
+
+    Python without a GIL leaves functions of a module to the garbage collector, and with them what
+    their globals hold. Nested functions go with their last reference, so this is a nested one.
+    """
+    code = _nested_code(text)
+    optional = text.partition("\n")[0].count("=None")
+    return FunctionType(code, names, code.co_name, (None,) * optional)
 
 
 def render_call(calls: CallType, *, any_shape: bool = False) -> str:

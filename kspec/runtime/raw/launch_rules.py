@@ -38,7 +38,7 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression
 from kspec.model.raw.launch_rules import BUILTINS, evaluate
 from kspec.model.signature import CParam
-from kspec.runtime.callcache.codegen import compile_call
+from kspec.runtime.callcache.codegen import make_function
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions, about, make_launch, three
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -178,9 +178,7 @@ def make_configure(full: _Completion) -> Configure:
         "shape_of": _shape_of,
         **{f"d{position}": number for position, number in full.constants.items()},
     }
-    exec(compile_call(render_configure(full)), names)
-    configure: Configure = names["configure"]
-    return configure
+    return make_function(render_configure(full), names)
 
 
 def render_configure(full: _Completion) -> str:

@@ -40,7 +40,7 @@ class TestShapes:
     def test_inputs_broadcast(
         self, left: tuple[int, ...], right: tuple[int, ...], device: ArrayDevice
     ) -> None:
-        x, y = arange(*left), 10 * arange(*right)
+        x, y = arange(*left), np.float32(10) * arange(*right)
         z = device.numpy(ADD(device.array(x), device.array(y)))
         assert z.shape == np.broadcast_shapes(left, right)
         np.testing.assert_array_equal(z, x + y)

@@ -1,0 +1,84 @@
+"""The wheel of this repository on the other Pythons of this machine: one kernel of each kind."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.builds import succeed, users_environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first one builds the wheel
+
+NAMES = ("python3.11", "python3.12", "python3.13", "python3.13t", "python3.14", "python3.14t")
+OWN = f"python{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
+PROGRAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import kspec
+from kspec_kernels import math, norms
+
+before = getattr(sys, "_is_gil_enabled", lambda: True)()
+scale = kspec.ElementwiseKernel("T x, T a", "T z", "z = a * x", "scale")
+total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+text = '''extern "C" __global__ void minus(const float* x, float* y, int n) {
+  __shared__ float s[64];
+  s[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x < n) y[threadIdx.x] = -s[63 - threadIdx.x];
+}'''
+raw = kspec.RawKernel(text, "minus", params=["const float* x", "float* y", "int n"])
+
+@kspec.fuse
+def fused(x):
+    return (2 * x).sum()
+
+def work(number):
+    x = np.full(64, number, "float32")
+    for _ in range(10):
+        out = np.zeros_like(x)
+        raw((1,), (64,), (x, out, 64))
+        assert (out == -number).all()
+        assert (scale(x, 3) == 3 * number).all()
+        assert total(x) == 64 * number
+        assert fused(x) == 128 * number
+        assert (math.squared_diff(x, x + 2) == 4).all()
+        assert norms.l2norm(x) == 8 * number
+    return number
+
+with ThreadPoolExecutor(16) as pool:
+    assert list(pool.map(work, range(16))) == list(range(16))
+assert getattr(sys, "_is_gil_enabled", lambda: True)() == before
+print("ok")
+"""
+
+
+def interpreter(name: str) -> str | None:
+    """Return an interpreter of the PATH, or the latest of pyenv's that has this name."""
+
+    def age(path: Path) -> list[int]:
+        return list(map(int, re.findall(r"\d+", path.parents[1].name)))
+
+    versions = sorted(Path.home().glob(f".pyenv/versions/*/bin/{name}"), key=age)
+    for found in (*map(str, reversed(versions)), shutil.which(name)):
+        if found and not subprocess.run([found, "-c", ""], capture_output=True).returncode:
+            return found  # pyenv's shims of versions that are not chosen say so
+    return None
+
+
+@pytest.mark.usefixtures("index")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != OWN])
+def test_kernels_of_each_kind(name: str, wheel: Path, tmp_path: Path) -> None:
+    found = interpreter(name)
+    if found is None:
+        pytest.skip(f"no {name} on this machine")
+    variables, python = users_environment(), str(tmp_path / "env/bin/python")
+    succeed([found, "-m", "venv", str(tmp_path / "env")], tmp_path, variables)
+    pip = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    succeed([*pip, str(wheel), "pydantic", "jinja2", "ml_dtypes"], tmp_path, variables)
+    assert succeed([python, "-c", PROGRAM], tmp_path, variables) == "ok\n"
