@@ -70,7 +70,8 @@ template <int AXES, int OPERANDS> struct Axes {
   };
 };
 
-struct Narrow {};  // the caller knows that there are fewer than 2^31 elements
+struct Narrow {};   // the caller knows that there are fewer than 2^31 elements
+struct OneAxis {};  // the same, along one axis: no constant is at an index, which would be slow
 
 // Byte offsets of all operands at one element, and its index along the innermost axis.
 template <int AXES, int OPERANDS> struct Offsets {
@@ -83,10 +84,10 @@ template <int AXES, int OPERANDS> struct Offsets {
   }
   __device__ inline Offsets(const Axes<AXES, OPERANDS>& axes, unsigned int i, Narrow) {
     Adder adder = start(axes);
-    if (axes.ndim == 1)
-      adder.add(0, (ptrdiff_t)i);  // without a constant at an index that is not known, which is slow
-    else
-      axes.visit_narrow(i, adder);
+    axes.visit_narrow(i, adder);
+  }
+  __device__ inline Offsets(const Axes<AXES, OPERANDS>& axes, unsigned int i, OneAxis) {
+    start(axes).add(0, (ptrdiff_t)i);
   }
   __device__ inline Bytes operator[](int operand) const { return Bytes{offset[operand]}; }
 

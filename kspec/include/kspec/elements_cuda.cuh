@@ -123,7 +123,9 @@ __device__ inline void each(const Elements<Rows, N>& elements, const Op& op, Num
   const unsigned int row = (blockIdx.y + blockIdx.z * gridDim.y) * (blockDim.x >> elements.lanes) +
                            (threadIdx.x >> elements.lanes);
   if (pack >= elements.packs || row >= elements.rows) return;
-  const Offsets<8, N> at(elements.outer, row, Narrow());
+  const Offsets<8, N> at = elements.outer.ndim == 1
+                               ? Offsets<8, N>(elements.outer, row, OneAxis())
+                               : Offsets<8, N>(elements.outer, row, Narrow());
 #pragma unroll 1
   for (int turn = 0; turn < elements.turns && pack < elements.packs; ++turn) {
     const ptrdiff_t i = (row * (ptrdiff_t)elements.packs + pack) * V;
