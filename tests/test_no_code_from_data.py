@@ -27,10 +27,7 @@ EVALUATING = {
     # `reference`, by `kspec demo` and `kspec test`; what launch rules became in our own parser.
     "eval": {"build/properties/examples.py", "model/raw/launch_rules.py"},
     # Call paths of kernels: text that these modules write, of positions and dtypes.
-    "exec": {
-        "runtime/raw/launch_rules.py",
-        "runtime/callcache/cache.py",
-    },
+    "exec": {"runtime/callcache/cache.py"},
     # The same text; whether a `reference` parses; whether a launch rule is nested too deeply.
     "compile": {"runtime/callcache/codegen.py", "spec/rules.py", "model/raw/expressions.py"},
     "__import__": set(),

@@ -116,8 +116,8 @@ class TestFunctions:
 
     def test_keywords_are_the_sizes_that_no_input_decides(self, package: Any) -> None:
         items = package.items
-        assert [*inspect.signature(items.times).parameters] == ["A", "v", "w", "stream"]
-        assert [*inspect.signature(items.powers).parameters] == ["x", "y", "count", "stream"]
+        assert [*inspect.signature(items.times).parameters] == ["A", "v", "w", "out", "stream"]
+        assert [*inspect.signature(items.powers).parameters] == ["x", "y", "out", "count", "stream"]
         with pytest.raises(TypeError, match="required keyword-only argument: 'count'"):
             items.powers(np.ones(3))
 

@@ -102,7 +102,10 @@ def test_several_outputs(sums: Any) -> None:
     assert found == (y, z) or all(map(np.shares_memory, found, (y, z)))
     np.testing.assert_array_equal(y, [0, 1, 3, 6])
     np.testing.assert_array_equal(z, [0, 10, 30, 60])
-    assert not hasattr(sums.both, "segments")
+    with pytest.raises(
+        AttributeError, match=r"^both has no form 'segments'; in specs/sums\.toml, line"
+    ):
+        sums.both.segments(x, [0, 4])
 
 
 def test_bounds_by_keyword(sums: Any) -> None:

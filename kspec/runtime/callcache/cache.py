@@ -240,7 +240,8 @@ class CacheEntry:
         }
         for access in self.calls.accesses:
             names |= access.names
-        return make_function(text, names)
+        optional = text.partition("\n")[0].count("=None")
+        return make_function(text, names, (None,) * optional)
 
     def prepare(self, kernel: Any, values: Sequence[Any]) -> Any:
         """Check a call of this type in full; `values` are those of `CallType.passed`."""

@@ -229,15 +229,14 @@ def _nested_code(text: str) -> CodeType:
     return code.replace(co_flags=code.co_flags | inspect.CO_NESTED)
 
 
-def make_function(text: str, names: dict[str, Any]) -> FunctionType:
-    """Return the function that a text defines, with these globals; its defaults are None.
+def make_function(text: str, names: dict[str, Any], defaults: tuple[Any, ...]) -> FunctionType:
+    """Return the function that a text defines, with these globals and defaults.
 
     Python without a GIL leaves functions of a module to the garbage collector, and with them what
     their globals hold. Nested functions go with their last reference, so this is a nested one.
     """
     code = _nested_code(text)
-    optional = text.partition("\n")[0].count("=None")
-    return FunctionType(code, names, code.co_name, (None,) * optional)
+    return FunctionType(code, names, code.co_name, defaults)
 
 
 def render_call(calls: CallType, *, any_shape: bool = False) -> str:

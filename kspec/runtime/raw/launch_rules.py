@@ -178,7 +178,7 @@ def make_configure(full: _Completion) -> Configure:
         "shape_of": _shape_of,
         **{f"d{position}": number for position, number in full.constants.items()},
     }
-    return make_function(render_configure(full), names)
+    return make_function(render_configure(full), names, ((),))
 
 
 def render_configure(full: _Completion) -> str:
@@ -224,7 +224,7 @@ def render_configure(full: _Completion) -> str:
     template = "".join(f"v{k}, " for k in range(own, count))
     return "\n".join(
         [
-            "def configure(grid, block, args, shared_mem, template=()):",
+            "def configure(grid, block, args, shared_mem, template):",
             "    try:",
             *(f"        {line}" for line in lines),
             f"        return all_grid, all_block, ({values}), shared, ({template})",

@@ -226,7 +226,9 @@ class TestRaw:
     @pytest.mark.parametrize("dtype", ["float32", "complex128"])
     def test_declared(self, dtype: str, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch) -> None:
         ctype = {"float32": "float", "complex128": "complex<double>"}[dtype]
-        kernel = declared_raw(f"const {ctype}* x, {ctype}* y, {ctype} a, unsigned int n, void* p")
+        kernel = declared_raw(
+            f"const {ctype}* x, {ctype}* y, {ctype} a, unsigned int n, void* p = nullptr"
+        )
         for shape in ((4,), (4, 2), (7,)) * 2:
             args = array(*shape, dtype=dtype), array(*shape, dtype=dtype), 2.5, 9, None
             kernel((1,), (1,), args)

@@ -485,7 +485,7 @@ class TestOverride:
         with pytest.raises(TypeError, match="takes 2 or 3 positional arguments"):
             ADD(Overriding())
         with pytest.raises(TypeError, match="unexpected keyword"):
-            ADD(Overriding(), 1, out=None)
+            ADD(Overriding(), 1, axis=None)
         with pytest.raises(ValueError, match="block_size"):
             ADD(Overriding(), 1, block_size=0)
 
