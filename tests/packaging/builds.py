@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.resources
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -51,7 +51,8 @@ def pip_command() -> list[str]:
 
     Environments of uv, and those made without pip, have none; some systems leave out the copy too.
     """
-    if importlib.util.find_spec("pip"):
+    # The finder itself: setuptools puts another one in front, which takes a search for pip for its start.
+    if importlib.machinery.PathFinder.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     copies = importlib.resources.files("ensurepip") / "_bundled"
     wheels = sorted(Path(str(copies)).glob("pip-*.whl"))
