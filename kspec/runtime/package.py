@@ -128,10 +128,6 @@ def struct_dtype(text: str) -> np.dtype[Any]:
     return numpy_dtype(text)
 
 
-def _refuse(message: str, *args: object, **keywords: object) -> None:
-    raise AttributeError(message)
-
-
 def given(*outputs: Any) -> tuple[Any, ...]:
     """Return the outputs of a call: all of them, or none.
 
@@ -230,8 +226,12 @@ class GeneratedModule:
         declaration = self._declaration(name, ReductionDeclaration)
         for form in FORMS:
             if form != REDUCE and form not in declaration.forms:
-                message = undeclared_form(self._entry, declaration, form)
-                setattr(function, form, functools.partial(_refuse, message))
+                setattr(function, form, functools.partial(self._refuse, declaration, form))
+
+    def _refuse(
+        self, declaration: ReductionDeclaration, form: str, *args: object, **keywords: object
+    ) -> None:
+        raise AttributeError(undeclared_form(self._entry, declaration, form))
 
     def _open(self, kind: type[_KernelT], declaration: Any) -> _KernelT:
         name = declaration.backward
