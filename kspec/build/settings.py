@@ -28,7 +28,7 @@ from kspec.diagnostics import Diagnostic, by_place, unknown_key
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import read_regular, resolved
 from kspec.model.stages import HOST, Target
-from kspec.spec.document.positions import Lines, scan_positions
+from kspec.spec.document.positions import Lines, document_text, scan_positions
 from kspec.spec.document.problems import SpecFileError, problem_at, toml_problem
 
 CONFIGURATION = "pyproject.toml"
@@ -187,7 +187,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the text of a file, and what it says."""
     text = ""
     try:
-        text = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n")
+        text = document_text(read_regular(path))
         return text, tomllib.loads(text)
     except OSError as error:
         raise SpecError(f"{path.name} cannot be read: {error.strerror}") from error

@@ -34,6 +34,7 @@ from kspec.spec.document.positions import (
     Span,
     content_lines,
     content_offsets,
+    document_text,
     scan_positions,
 )
 from kspec.spec.document.problems import SpecFileError as SpecFileError
@@ -279,9 +280,7 @@ class _Reader:
                 return self._refused("is a link out of the project; copy the file")
             if status.st_size > limits.SPEC_BYTES:
                 return self._refused(f"a spec file has at most {limits.SPEC_BYTES} bytes")
-            # tomllib sees newlines in this form too, so offsets agree. Some editors begin with a
-            # byte-order mark.
-            self.text = self.path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+            self.text = document_text(self.path.read_bytes())
             self.lines = Lines(self.text)
             found = _LONG_KEY.search(self.text)
             if found:

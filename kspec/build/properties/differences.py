@@ -16,7 +16,7 @@ import numpy as np
 from kspec.build.properties.examples import Array, ExampleCall, errors_of, worst_error
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
-from kspec.spec.document.positions import Lines, scan_positions
+from kspec.spec.document.positions import Lines, document_text, scan_positions
 from kspec.spec.document.problems import problem_at
 from kspec.spec.models import RawSpec, Spec
 
@@ -91,7 +91,7 @@ def reference_problem(project: Path, path: str, spec: Spec, error: SpecError) ->
         As `kspec.build.properties.examples.expected` raises it.
     """
     try:
-        text = (project / path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        text = document_text((project / path).read_bytes())
         span = scan_positions(text)[spec.kind, spec.name, "reference"]
     except (OSError, UnicodeDecodeError, LookupError):  # gone or changed since it was read
         return Diagnostic("error", str(error), path)

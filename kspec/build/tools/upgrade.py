@@ -13,6 +13,7 @@ from kspec.build.atomic_replace import write_whole
 from kspec.build.settings import Settings
 from kspec.errors import SpecError
 from kspec.files import is_file, read_regular
+from kspec.spec.document.positions import document_text
 from kspec.spec.document.versions import upgraded
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
@@ -53,7 +54,7 @@ def write_upgrades(upgrades: tuple[Upgrade, ...]) -> None:
 def _spec(path: Path, project: Path) -> Upgrade | None:
     before = read_regular(path)
     try:
-        text, changes = upgraded(before.decode("utf-8-sig").replace("\r\n", "\n"))
+        text, changes = upgraded(document_text(before))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         name = path.relative_to(project).as_posix()
         raise SpecError(f"{name}: not TOML: {error}") from None

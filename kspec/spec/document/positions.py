@@ -41,6 +41,19 @@ class Span:
     value_end: int = -1
 
 
+def document_text(data: bytes) -> str:
+    r"""Return the text of a file, as offsets count its characters: with ``\n`` only.
+
+    `tomllib` sees newlines in this form too.  Some editors begin with a byte-order mark.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If it is not UTF-8.
+    """
+    return data.decode("utf-8-sig").replace("\r\n", "\n")
+
+
 def scan_positions(text: str) -> dict[Path, Span]:
     r"""Return the span of every key and array element of a valid TOML `text` (``\n`` only)."""
     scanner = _Scanner(text)
