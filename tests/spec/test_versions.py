@@ -37,8 +37,9 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "CHANGES", LATER)
 
 
+@pytest.mark.usefixtures("later")
 def test_fields_get_the_names_of_all_versions_since() -> None:
-    text, said = upgraded(OLD, LATER)
+    text, said = upgraded(OLD)
     assert text == OLD.replace("body    =", "operation    =").replace(
         'doc = "Sq', 'schema = 3\ndoc = "Sq'
     )
@@ -46,30 +47,33 @@ def test_fields_get_the_names_of_all_versions_since() -> None:
         "line 9: 'body' is called 'code' since schema 2",
         "line 9: 'code' is called 'operation' since schema 3",
     ]
-    assert upgraded(text, LATER) == (text, [])
+    assert upgraded(text) == (text, [])
 
 
+@pytest.mark.usefixtures("later")
 def test_only_changes_since_the_version_of_the_file_are_made() -> None:
     # In a file of version 2 `body` is a mistake, not the name of the first version.
     text = f"schema = 2  # once\n{OLD}"
-    assert upgraded(text, LATER) == (text, [])
+    assert upgraded(text) == (text, [])
     text = text.replace("body", "code")
-    assert upgraded(text, LATER)[0] == text.replace("code    =", "operation    =").replace(
+    assert upgraded(text)[0] == text.replace("code    =", "operation    =").replace(
         "schema = 2", "schema = 3"
     )
 
 
+@pytest.mark.usefixtures("later")
 @pytest.mark.parametrize(
     "place", ["reduction.square", "elementwise.body", "elementwise.square.example"]
 )
 def test_other_keys_of_that_name_stay(place: str) -> None:
     text = f"[{place}]\n" + ("x = 1\n" if place.endswith("body") else "body = 1\n")
-    assert upgraded(text, LATER) == (text, [])
+    assert upgraded(text) == (text, [])
 
 
+@pytest.mark.usefixtures("later")
 def test_inline_and_dotted_tables() -> None:
     text = "elementwise.f = { body = 'body' }\nelementwise.g.body = 'body'\n"
-    assert upgraded(text, LATER)[0] == (
+    assert upgraded(text)[0] == (
         "schema = 3\nelementwise.f = { operation = 'body' }\nelementwise.g.operation = 'body'\n"
     )
 

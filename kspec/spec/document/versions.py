@@ -4,8 +4,8 @@
 is the first.  A field that is added leaves the number as it is; one that gets another name is a row
 of `CHANGES` and raises it.
 
->>> upgraded("raw.f = { body = '' }", (Renamed(2, "raw", "body", "code"),))[0].splitlines()
-['schema = 2', "raw.f = { code = '' }"]
+>>> str(Renamed(2, "raw", "body", "code"))
+"'body' is called 'code' since schema 2"
 
 `kspec.spec.loader` reads today's version only, and points old names at `kspec upgrade`, which
 writes what `upgraded` returns.
@@ -14,7 +14,7 @@ writes what `upgraded` returns.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kspec.spec.document.edit import set_value
@@ -42,9 +42,9 @@ class Renamed:
 CHANGES: tuple[Renamed, ...] = ()
 
 
-def current(changes: Sequence[Renamed] | None = None) -> int:
+def current() -> int:
     """Return today's version."""
-    return max((one.since for one in _all(changes)), default=FIRST)
+    return max((one.since for one in CHANGES), default=FIRST)
 
 
 def version_fault(value: object) -> Fault | None:
@@ -96,22 +96,20 @@ def _today(version: int, kind: str, old: str) -> Renamed | None:
     return found
 
 
-def upgraded(text: str, changes: Sequence[Renamed] | None = None) -> tuple[str, list[str]]:
+def upgraded(text: str) -> tuple[str, list[str]]:
     """Return a spec file in today's version, and a line about each change.
 
     Parameters
     ----------
     text : str
         Valid TOML.  Its comments, order and layout are kept.
-    changes : sequence of Renamed, optional
-        Those of kspec by default.
     """
     document = tomllib.loads(text)
-    before, now = document.get(KEY, FIRST), current(changes)
+    before, now = document.get(KEY, FIRST), current()
     if not isinstance(before, int) or before >= now:
         return text, []
     said: list[str] = []
-    for change in _all(changes):
+    for change in CHANGES:
         if change.since > before:
             text = _rename(text, change, said)
     return (_numbered(text, KEY in document, now), said) if said else (text, said)
@@ -137,7 +135,3 @@ def _numbered(text: str, is_there: bool, number: int) -> str:
     first = min(span.key_start for span in scan_positions(text).values())
     start = text.rfind("\n", 0, first) + 1
     return f"{text[:start]}{KEY} = {number}\n{text[start:]}"
-
-
-def _all(changes: Sequence[Renamed] | None) -> Sequence[Renamed]:
-    return CHANGES if changes is None else changes
