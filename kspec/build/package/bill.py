@@ -104,7 +104,7 @@ def render_bill(
 
     Raises
     ------
-    FileError
+    OSError
         A spec file cannot be read.
     """
     found: dict[str, Component] = {}
@@ -121,16 +121,16 @@ def _components(
 ) -> Iterator[Component]:
     """Yield the files of a module, and all that they were made of."""
     spec = unit.spec_file.path
-    yield Component(
-        spec, "file", sha256=hashlib.sha256(read_regular(plan.settings.project / spec)).hexdigest()
-    )
+    yield Component(spec, "file", sha256=_sha256(read_regular(plan.settings.project / spec)))
     yield _KSPEC
     texts = {unit.source.name: unit.source.text}
     texts |= {header.name: header.text for header in unit.source.headers}
     sources = []
     for name, text in texts.items():
         made_of = (spec, _KSPEC.ref) if name == unit.source.name else ()
-        source = Component(f"{place}/{name}", "file", sha256=_digest(text), made_of=made_of)
+        source = Component(
+            f"{place}/{name}", "file", sha256=_sha256(text.encode()), made_of=made_of
+        )
         sources.append(source.ref)
         yield source
     if built is None:
@@ -214,5 +214,5 @@ def _fields(component: Component) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
