@@ -38,15 +38,14 @@ def module_name(name: str) -> str:
     return module
 
 
-def check_unreserved(name: str, template: ProjectTemplate) -> None:
-    """Raise if the module of this name would be in the way of another.
+def check_unreserved(name: str, module: str, template: ProjectTemplate) -> None:
+    """Raise if the module of a project of this name would be in the way of another.
 
     Raises
     ------
     SpecError
         With a name that would not.
     """
-    module = module_name(name)
     if module in template.reserved:
         refusal = template.refusal.format(module=module)
         raise SpecError(f"{name!r}: {refusal}{_suggestion(f'my-{name}')}")

@@ -69,7 +69,7 @@ def new_project(name: str, template: str = DEFAULT) -> NewProject:
     """
     chosen = find_template(template)
     module = module_name(name)
-    check_unreserved(name, chosen)
+    check_unreserved(name, module, chosen)
     package = f"{module}_kernels"
     values = {
         "name": name,
