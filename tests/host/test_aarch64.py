@@ -130,7 +130,7 @@ class Cross:
     def run(
         self, kernel: str, blocks: int, threads: int, data: np.ndarray, timeout: float = 0
     ) -> tuple[np.ndarray, str]:
-        """Return what a kernel makes of an array, and its fault."""
+        """Return the array that a kernel leaves, and its fault."""
         (self.folder / "data").write_bytes(data.tobytes())
         command = [str(QEMU), "-L", str(LIBRARIES), "driver", "./runtime.so", "./module.so"]
         command += [self.symbols[kernel], str(blocks), str(threads), str(timeout), "data"]
