@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     )
     from kspec.fusion.call import Fused, fuse
     from kspec.model.checks import Checks, checking
+    from kspec.reviews.call import review, reviewing
+    from kspec.reviews.review import Review
     from kspec.runtime import texture
     from kspec.runtime.callcache.cache import CacheInfo
     from kspec.runtime.driver.device import Device, devices
@@ -72,6 +74,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "kspec.model.checks": ("Checks", "checking"),
+    "kspec.reviews.call": ("review", "reviewing"),
+    "kspec.reviews.review": ("Review",),
     "kspec.constructors": ("ElementwiseKernel", "ReductionKernel"),
     "kspec.errors": (
         "ArgumentTypeError",
@@ -169,6 +173,7 @@ __all__ = [
     "RawModule",
     "ReductionKernel",
     "RenderError",
+    "Review",
     "ShapeError",
     "SignatureSyntaxError",
     "SpecError",
@@ -187,6 +192,8 @@ __all__ = [
     "jit",
     "make_aligned_dtype",
     "memory_pool",
+    "review",
+    "reviewing",
     "texture",
     "zeros",
 ]

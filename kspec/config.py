@@ -259,13 +259,14 @@ def pool_limit() -> int | None:
     return int(text)
 
 
-def host_checks() -> tuple[str, str, str]:
-    """Return ``KSPEC_HOST_SANITIZE``, ``_ORDER`` and ``_TIMEOUT``, unparsed."""
+def host_checks() -> tuple[str, str, str, str]:
+    """Return ``KSPEC_HOST_SANITIZE``, ``_ORDER``, ``_TIMEOUT`` and ``_REVIEW``, unparsed."""
     get = os.environ.get
     return (
         get("KSPEC_HOST_SANITIZE", ""),
         get("KSPEC_HOST_ORDER", ""),
         get("KSPEC_HOST_TIMEOUT", ""),
+        get("KSPEC_HOST_REVIEW", ""),
     )
 
 

@@ -54,18 +54,20 @@ LAYERS = {
     "jit": ("spec", "ir"),
     "pipeline": ("spec", "render", "compiler", *RUNTIME),
     "constructors": ("spec", "pipeline", *RUNTIME),
-    "build": ("", "compiler", "host", "spec", "render", "pipeline", *RUNTIME),
+    "build": ("", "compiler", "host", "spec", "render", "pipeline", "reviews", *RUNTIME),
     "fusion.call": ("spec", "fusion", "constructors", *RUNTIME),
     "jit.kernel": ("spec", "ir", "jit", *RUNTIME),
+    "reviews": ("host", *RUNTIME),
     "sharded": RUNTIME,
     "torch": RUNTIME,
     "dask": RUNTIME,
     "jax": RUNTIME,
-    "": ("compiler", "host", "spec", "constructors", "fusion.call", *RUNTIME),
+    "": ("compiler", "host", "spec", "constructors", "fusion.call", "reviews", *RUNTIME),
 }
 ROOMS = {*BASE, *RUNTIME, *LAYERS}
 # The seams: these reach above them, inside functions.
 SEAMS = {
+    ("kspec/runtime/modules/host.py", "reviews"),
     ("kspec/runtime/modules/provider.py", "compiler"),
     ("kspec/host/shared_objects.py", "compiler"),
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import signal
 import struct
 import sys
@@ -25,6 +26,9 @@ from kspec import config
 from kspec.host import runtime
 from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
+from kspec.host.recording import Recording, Variable, read_recording
+from kspec.host.sampling import Range, parts, sampled_runs
+from kspec.model.checks import REVIEW
 
 if TYPE_CHECKING:
     from kspec.host.modules import NativeModule
@@ -57,11 +61,14 @@ class NativeKernel:
         What it is instrumented for.
     line_of : callable or None
         Returns the text of a line of a file, for faults to show.
+    beside : callable or None
+        Returns the same kernel without what is recorded for reviews.
     """
 
     def __init__(self, module: NativeModule, name: str, symbol: str) -> None:
         self.name = name
         self.line_of: Callable[[str, int], str] | None = None
+        self.beside: Callable[[], NativeKernel] | None = None
         self._module = module  # keeps the code loaded
         self.modes = module.sanitize
         library = module._library
@@ -71,6 +78,16 @@ class NativeKernel:
         self._sizes = sizes()
         self.parameter_sizes, self.writes_to = _read_parameters(self._sizes)
         check_parameter_bytes(name, self.parameter_sizes)
+
+    @property
+    def code(self) -> bytes:
+        """The image that it is from."""
+        return self._module.image.code
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables of its source."""
+        return self._module.list_variables()
 
     def launch(
         self,
@@ -82,7 +99,7 @@ class NativeKernel:
         order: str = "forward",
         regions: Sequence[Region] = (),
         cooperative: bool = False,
-    ) -> None:
+    ) -> Recording | None:
         """Run the kernel to its end.
 
         Parameters
@@ -103,6 +120,11 @@ class NativeKernel:
         cooperative : bool
             Whether blocks may wait for each other (``grid.sync()``); they then run on one core.
 
+        Returns
+        -------
+        Recording or None
+            Of a kernel that is instrumented for reviews.
+
         Raises
         ------
         LaunchError
@@ -121,7 +143,28 @@ class NativeKernel:
         if traced or cooperative or self._module.sanitize:
             options = _launch_options(self._module, order, regions, cooperative)
         seconds = 0.0 if timeout is None or timeout > _ENDLESS else timeout
-        self._run((*grid, *block, shared_mem, params), threads, seconds, options)
+        sizes = (*grid, *block, shared_mem, params)
+        if REVIEW not in self.modes:
+            return self._run(sizes, threads, seconds, options)
+        blocks, warps = math.prod(grid), -(-math.prod(block) // _WARP)
+        runs = sampled_runs(blocks, warps)
+        _look_at(options, runs, 1)
+        alone = self.modes == (REVIEW,) and order == "forward" and not cooperative
+        if self.beside is None or not alone or len(runs) == 1:
+            return self._run(sizes, threads, seconds, options)
+        # What is not looked at runs in its turn, as fast as ever.
+        beside = self.beside()
+        plain = _launch_options(beside._module, order, regions, cooperative)
+        recorded = None
+        for first, last, run in parts(blocks, runs):
+            how = options if run else plain
+            how.blocks = runtime.BlockRangeRecord(first, last)
+            if run:
+                _look_at(options, [(first, last)], run)
+                recorded = self._run(sizes, threads, seconds, options)
+            else:
+                beside._run(sizes, config.host_threads(), seconds, plain)
+        return recorded
 
     def prepare(
         self,
@@ -140,11 +183,11 @@ class NativeKernel:
 
     def _run(
         self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.NativeOptions
-    ) -> None:
+    ) -> Recording | None:
         """Run the kernel; `sizes` are grid, block, shared memory and address of parameters."""
         run = self._module._runtime
         text = ""
-        fault = None
+        fault = recorded = None
         with runtime.LAUNCHING:
             before = self._module.fetch_globals()
             outcome = self._run_to_end(run, (*sizes, threads, _interrupts(), timeout, options))
@@ -155,12 +198,15 @@ class NativeKernel:
                 fault = fault_of(
                     run.fault().contents, self.name, self._module.image.code, self.line_of
                 )
+            elif REVIEW in self.modes:
+                recorded = read_recording(run.review().contents)
         try:
             if text and sys.stdout is not None:  # as in processes without a console
                 sys.stdout.write(text)
         finally:
             if fault is not None:
                 raise KeyboardInterrupt(fault.message) if outcome & runtime.INTERRUPT else fault
+        return recorded
 
     def _run_to_end(self, run: runtime.Runtime, arguments: tuple[Any, ...]) -> int:
         try:
@@ -173,7 +219,16 @@ class NativeKernel:
         return outcome
 
 
+def _look_at(options: runtime.NativeOptions, runs: Sequence[Range], first_run: int) -> None:
+    """Let a launch record runs of blocks; from the second run on, it goes on with the last."""
+    table = (runtime.BlockRangeRecord * len(runs))(
+        *(runtime.BlockRangeRecord(*one) for one in runs)
+    )
+    options.runs, options.run_count, options.first_run = table, len(runs), first_run
+
+
 _PLAIN = runtime.NativeOptions()
+_WARP = 32
 _REGION = "QQP?7x"  # runtime.Region
 
 
@@ -250,7 +305,7 @@ def _flat(regions: Sequence[Region]) -> tuple[int, ...]:
     )
 
 
-TABLES = {"memory": 1, "race": 2, "init": 4}  # CheckMode of rt/check_state.h
+TABLES = {"memory": 1, "race": 2, "init": 4, REVIEW: 16}  # CheckMode of rt/check_state.h
 _MODES = {**TABLES, "bounds": 8}
 
 

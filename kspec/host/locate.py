@@ -14,29 +14,46 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Collection
 
 from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT, position
 
 
 def source_position(code: bytes, offset: int) -> str:
     """Return the source position of the instruction at `offset` of an image, or ""."""
+    return source_positions(code, [offset]).get(offset, "")
+
+
+def source_positions(code: bytes, offsets: Collection[int]) -> dict[int, str]:
+    """Return the source positions of instructions, of those that have one."""
     with tempfile.NamedTemporaryFile(prefix="kspec-host-", suffix=".so") as file:
         file.write(code)
         file.flush()
+        asked = "".join(f"{offset:#x}\n" for offset in offsets)
         for tool, command in (
-            ("addr2line", ["-i", "-e", file.name, hex(offset)]),
-            ("llvm-symbolizer", ["--output-style=GNU", "--obj=" + file.name, hex(offset)]),
+            ("addr2line", ["-a", "-i", "-e", file.name]),
+            ("llvm-symbolizer", ["-a", "--output-style=GNU", "--obj=" + file.name]),
         ):
             path = shutil.which(tool)
-            position = _first_position(_output([path, *command])) if path else ""
-            if position:
-                return position
-    return ""
+            found = _positions(_output([path, *command], asked)) if path else {}
+            if found:
+                return found
+    return {}
 
 
-def _output(command: list[str]) -> str:
+def _positions(output: str) -> dict[int, str]:
+    """Return the positions of a list: an address, then its frames."""
+    parts = re.split(r"^(0x[0-9a-fA-F]+)\n", output, flags=re.M)
+    places = {
+        int(address, 16): _first_position(frames)
+        for address, frames in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    return {address: place for address, place in places.items() if place}
+
+
+def _output(command: list[str], asked: str) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout

@@ -17,6 +17,7 @@ from kspec.cpp.name_expressions import ADVICE
 from kspec.errors import LoadError
 from kspec.host import runtime
 from kspec.host.kernels import TABLES, NativeKernel, Region
+from kspec.host.recording import Variable
 from kspec.model.stages import Image
 
 
@@ -84,6 +85,18 @@ class NativeModule:
         symbol = self._symbol(name, "kspec_global_")
         size = symbol.replace("global_", "global_size_")
         return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
+
+    def list_variables(self) -> tuple[Variable, ...]:
+        """Return the global variables, for reviews."""
+        return tuple(
+            Variable(
+                name,
+                *self.get_global(symbol),
+                constant=hasattr(self._library, symbol.replace("global", "constant")),
+            )
+            for name, symbol in self.image.symbols.items()
+            if symbol.startswith("kspec_global_")
+        )
 
     def _globals_shared_with(self, home: NativeModule) -> tuple[_SharedGlobal, ...]:
         """Return the global variables that both have."""

@@ -54,6 +54,12 @@ class RegionRecord(ctypes.Structure):
     )
 
 
+class BlockRangeRecord(ctypes.Structure):
+    """`BlockRange` of ``rt/state.h``."""
+
+    _fields_ = (("first", ctypes.c_ulonglong), ("last", ctypes.c_ulonglong))
+
+
 class NativeOptions(ctypes.Structure):
     """`LaunchOptions` of ``rt/rt.cc``: what is checked, and in which order threads run."""
 
@@ -64,6 +70,75 @@ class NativeOptions(ctypes.Structure):
         ("regions", ctypes.POINTER(RegionRecord)),
         ("region_count", ctypes.c_uint),
         ("cooperative", ctypes.c_bool),
+        ("blocks", BlockRangeRecord),
+        ("runs", ctypes.POINTER(BlockRangeRecord)),
+        ("run_count", ctypes.c_uint),
+        ("first_run", ctypes.c_uint),
+    )
+
+
+class SiteRecord(ctypes.Structure):
+    """`ReviewSite` of ``rt/review_state.h``: one instruction that accesses memory."""
+
+    _fields_ = (
+        ("pc", ctypes.c_uint32),
+        ("access", ctypes.c_uint8),
+        ("space", ctypes.c_uint8),
+        ("size", ctypes.c_uint16),
+        ("requests", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),
+        ("sectors", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("wavefronts", ctypes.c_uint64),
+        ("ideal", ctypes.c_uint64),
+        ("contention", ctypes.c_uint64),
+        ("misaligned", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+    )
+
+
+class BasicBlockRecord(ctypes.Structure):
+    """`ReviewBlock` of ``rt/review_state.h``."""
+
+    _fields_ = (
+        ("pc", ctypes.c_uint32),
+        ("successors", ctypes.c_uint32),
+        ("visits", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),
+        ("diverged", ctypes.c_uint64),
+    )
+
+
+class TrafficRecord(ctypes.Structure):
+    """`ReviewRegion` of ``rt/review_state.h``: what the memory of an array has to do."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("begin", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("l2_loads", ctypes.c_uint64),
+        ("l2_stores", ctypes.c_uint64),
+        ("l2_atomics", ctypes.c_uint64),
+        ("dram_loads", ctypes.c_uint64),
+        ("dram_stores", ctypes.c_uint64),
+    )
+
+
+class ReviewRecord(ctypes.Structure):
+    """`ReviewSummary` of ``rt/review_state.h``."""
+
+    _fields_ = (
+        ("blocks", ctypes.c_uint64),
+        ("sampled", ctypes.c_uint64),
+        ("threads", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("warps", ctypes.c_uint64),
+        ("sites", ctypes.POINTER(SiteRecord)),
+        ("basic_blocks", ctypes.POINTER(BasicBlockRecord)),
+        ("regions", ctypes.POINTER(TrafficRecord)),
+        ("site_count", ctypes.c_uint32),
+        ("basic_block_count", ctypes.c_uint32),
+        ("region_count", ctypes.c_uint32),
     )
 
 
@@ -77,6 +152,7 @@ class Runtime:
     cancel: Callable[[], None]
     fault: Callable[[], Any]
     looped: Callable[[], int]
+    review: Callable[[], Any]
     printed: Callable[[], bytes]
     allocate: Callable[[int, int], int | None]
     address: Callable[[int], int]
@@ -122,6 +198,7 @@ def _load_runtime() -> Runtime:
         "cancel": (None,),
         "fault": (ctypes.POINTER(FaultRecord),),
         "looped": (ctypes.c_ulonglong,),
+        "review": (ctypes.POINTER(ReviewRecord),),
         "allocate": (pointer, size, size),
         "address": (pointer, pointer),
         "free": (None, pointer),

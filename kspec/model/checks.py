@@ -17,18 +17,23 @@ import functools
 import math
 import numbers
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from kspec import config
 from kspec.errors import CheckOptionError
 
 RACE = "race"
+# No modes that users name: that of `Checks.review`, and of generated kernels as on a GPU, in which
+# reviews let the blocks run that they do not look at.
+REVIEW, AS_GPU = "review", "gpu"
 MODES = ("init", "memory", RACE, "undefined")
 UNCHECKED = ("none",)  # no mode: not even the bounds that are checked by default
+PRINTED: Literal["print"] = "print"
+Reviewer = Callable[[Any], None] | Literal["print"]
 _ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
 
 
@@ -48,6 +53,9 @@ class Checks:
         In which order threads and blocks run: ``"forward"``, ``"reverse"`` or ``"random:SEED"``.
     timeout : float or None
         Seconds after which a kernel is stopped.
+    review : callable, str or None
+        Function of `kspec.reviewing` that gets the recording of each launch; `PRINTED`: its review
+        is printed; None: nothing is recorded.
 
     Raises
     ------
@@ -58,16 +66,19 @@ class Checks:
     sanitize: tuple[str, ...]
     order: str
     timeout: float | None
+    review: Reviewer | None = field(default=None, repr=False)
 
     def __init__(
         self,
         sanitize: str | Iterable[str] = (),
         order: str = "forward",
         timeout: float | None = None,
+        review: Reviewer | None = None,
     ) -> None:
         object.__setattr__(self, "sanitize", _parse_sanitize(sanitize))
         object.__setattr__(self, "order", _parse_order(order))
         object.__setattr__(self, "timeout", _parse_timeout(timeout))
+        object.__setattr__(self, "review", review)
 
 
 _CHOICE = f"give some of {', '.join(MODES)}, separated by commas, or none"
@@ -127,8 +138,8 @@ def current_checks() -> Checks:
 
 
 @functools.lru_cache(maxsize=16)
-def _environment(sanitize: str, order: str, timeout: str) -> Checks:
-    if not (sanitize or order or timeout):
+def _environment(sanitize: str, order: str, timeout: str, review: str) -> Checks:
+    if not (sanitize or order or timeout or review):
         return NO_CHECKS
     try:
         seconds = float(timeout) if timeout else None
@@ -137,9 +148,20 @@ def _environment(sanitize: str, order: str, timeout: str) -> Checks:
             f"KSPEC_HOST_TIMEOUT={timeout!r} is not a number of seconds"
         ) from None
     try:
-        return parse_checks(sanitize, order, seconds)
+        checks = parse_checks(sanitize, order, seconds)
     except CheckOptionError as error:
         raise CheckOptionError(f"KSPEC_HOST_* environment variable: {error}") from None
+    return with_review(checks, PRINTED) if review not in ("", "0") else checks
+
+
+@contextmanager
+def recording(review: Callable[[Any], None]) -> Iterator[None]:
+    """Hand the recording of each launch inside a ``with`` block to a function."""
+    token = _current.set(with_review(current_checks(), review))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 @contextmanager
@@ -162,7 +184,7 @@ def checking(
     ...     checks.order
     'reverse'
     """
-    checks = Checks(sanitize, order, timeout)
+    checks = with_review(Checks(sanitize, order, timeout), current_checks().review)
     token = _current.set(checks)
     try:
         yield checks
@@ -174,11 +196,17 @@ def resolve_checks(
     kernel: Checks | None, sanitize: str | None, order: str | None, timeout: float | None
 ) -> Checks:
     """Return the checks of one call: its keywords, over its kernel's, over the current ones."""
-    base = current_checks() if kernel is None else kernel
-    if sanitize is None and order is None and timeout is None:
-        return base
-    return Checks(
-        base.sanitize if sanitize is None else sanitize,
-        base.order if order is None else order,
-        base.timeout if timeout is None else timeout,
-    )
+    now = current_checks()
+    base = now if kernel is None else kernel
+    if sanitize is not None or order is not None or timeout is not None:
+        base = Checks(
+            base.sanitize if sanitize is None else sanitize,
+            base.order if order is None else order,
+            base.timeout if timeout is None else timeout,
+        )
+    return base if base.review is now.review else with_review(base, now.review)
+
+
+def with_review(checks: Checks, review: Reviewer | None) -> Checks:
+    """Return the same checks of launches that are reviewed; those of a kernel say nothing of it."""
+    return Checks(checks.sanitize, checks.order, checks.timeout, review)

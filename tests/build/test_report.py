@@ -13,11 +13,11 @@ import pytest
 from kspec.build.project import build_project, plan_project
 from kspec.build.report import table as reports
 from kspec.build.report.lock import FILE_NAME, read_lock
-from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.report.page import page_context, render_page
 from kspec.build.report.table import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
 from kspec.model.stages import COLUMNS, FLAT, LINES, ROWS, TILES
 from kspec.runtime.schedules import elementwise_schedule
+from kspec.runtime.schedules.occupancy import Occupancy, occupancy
 from kspec.runtime.schedules.reductions import columns, lines, strided
 from tests.projects import ROOT, SHIFTS, write_project
 

@@ -1,4 +1,4 @@
-"""``kspec report`` and ``diff``: what the compiler made, and what has changed."""
+"""``kspec report``, ``diff``, ``docs``: what was compiled, what has changed, what there is."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import Form, FormOption, print_filled
 from kspec.build.report import locking
 from kspec.build.report.lock import FILE_NAME, read_lock
+from kspec.diagnostics import counted
 from kspec.errors import ManifestError
 from kspec.files import naming
 
@@ -87,3 +88,19 @@ def diff_command(
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     for part in diff_view.difference_view(found, cuda):
         console.print(part, soft_wrap=not isinstance(part, Table))
+
+
+@app.command("docs")
+def docs_command(
+    output: Annotated[
+        Path,
+        typer.Option("--output", metavar="PATH", help="An .html file, or a folder."),
+    ] = Path("docs-html"),
+    folder: Project = None,
+) -> None:
+    """Write the catalogue of the package: one HTML page that needs nothing else."""
+    from kspec.build.package.catalogue import write_catalogue  # NumPy, which no build waits for
+
+    plan = project.plan_project(project_folder(folder))
+    path = write_catalogue(plan, output)
+    print(f"{path}: {counted(len(plan.specs), 'kernel')} in {counted(len(plan.units), 'module')}")

@@ -17,12 +17,12 @@ from typing import Any
 
 from kspec.build.plan import BuildPlan
 from kspec.build.report.lock import Lock, LockedKernel, LockRow
-from kspec.build.report.occupancy import Occupancy, occupancy
 from kspec.build.tools.show import UnknownKernelError
 from kspec.errors import SpecError
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol
 from kspec.render import specializations
+from kspec.runtime.schedules.occupancy import Occupancy, occupancy
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 
 # Threads of a block by layout, as `kspec.runtime.schedules.elementwise_schedule` and

@@ -360,8 +360,9 @@ class _Rewriter:
             if self.statement[0].text == "template":
                 self.variable_templates += map(self.qualified, names)
             else:
+                macro = "CONSTANT" if "__constant__" in words else "GLOBAL"
                 for name in names:
-                    self.add_entry("GLOBAL", "global", name, name, token.end)
+                    self.add_entry(macro, "global", name, name, token.end)
         self.statement = []
 
     # ------------------------------------------------------------- entries

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 
+from kspec.model.checks import AS_GPU, REVIEW
+
 # -fsanitize=thread makes every load and store visible, whatever is checked about them.
-_ACCESS_MODES = ("init", "memory", "race")
+_ACCESS_MODES = ("init", "memory", "race", REVIEW)
 
 _ACCESS_FLAGS = (
     "-DKSPEC_HOST_CHECK_ACCESS=1",
@@ -20,6 +22,10 @@ _ACCESS_FLAGS = (
     # An access of the source is one that is checked; and it compiles in two thirds of the time.
     "-O1",
 )
+# Where each thread goes, and structs copied as a whole, as the compilers of GPUs copy them.
+_REVIEW_FLAGS = ("-DKSPEC_HOST_REVIEW=1", "-fsanitize-coverage=trace-pc")
+_AS_GPU_FLAGS = ("-DKSPEC_HOST_AS_GPU=1",)  # kspec/include/kspec/chunked.cuh
+_REVIEW_GCC = ("-fno-tree-sra", "-fno-ipa-sra")
 _UNDEFINED = (
     "bounds",
     "shift-exponent",
@@ -117,6 +123,10 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
             flags += _VOLATILE_CLANG
         elif major_version(identity) >= 11:
             flags += _VOLATILE_GCC
+    if REVIEW in modes or AS_GPU in modes:
+        flags += _AS_GPU_FLAGS
+    if REVIEW in modes:
+        flags += (*_REVIEW_FLAGS, *(_REVIEW_GCC if kind == "gcc" else ()))
     return flags
 
 

@@ -40,6 +40,9 @@
 #if KSPEC_HOST_CHECK_ACCESS
 #include "kspec_host/check_access.h"
 #endif
+#if KSPEC_HOST_REVIEW
+#include "kspec_host/check_review.h"
+#endif
 #if KSPEC_HOST_CHECK_BOUNDS
 #include "kspec_host/check_bounds.h"
 #include "kspec_host/loops.h"

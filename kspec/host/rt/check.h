@@ -5,6 +5,7 @@
 #include "check_race.h"
 #include "check_shared.h"
 #include "check_state.h"
+#include "review.h"
 
 namespace kspec_host {
 
@@ -15,6 +16,7 @@ static void begin_check(Job* job, unsigned modes, const Region* regions, unsigne
   Check* check = &launch_check;
   job->check = check;
   check->modes = modes;
+  check->review = nullptr;
   collect_intervals(check, regions, region_count);
 }
 
@@ -28,16 +30,22 @@ static bool prepare_check(Worker* worker, Job* job) {
                INTERVAL_OURS, nullptr, 0);
   sort_intervals(check);
   if (check->modes & CHECK_RACE && !begin_race(check)) return false;
+  if (check->modes & CHECK_REVIEW && !check->review && !begin_review(check, job)) return false;
   return prepare_shared_state(&check->shared, worker->block.static_capacity, worker->dynamic_bytes);
 }
 
 static void begin_checked_block(Worker* worker) {
   reset_shared_state(worker);
   race_begin_block(worker);
+  begin_reviewed_block(worker);
 }
 
+static void end_checked_block(Worker* worker) { end_reviewed_block(worker); }
+
 static void end_check(Job* job) {
-  if (job->check) end_race(job->check);
+  if (!job->check) return;
+  end_race(job->check);
+  if (job->check->review) release_record(&job->check->review->block);
 }
 
 static inline bool on_own_stack(const Worker* worker, uintptr_t address) {
@@ -49,19 +57,23 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   if (!worker->running) return;
   uintptr_t address = (uintptr_t)pointer;
   Check* check = worker->job->check;
+  if (check && check->modes == CHECK_REVIEW && !check->review->block.sampled) return;
   if (!check || on_own_stack(worker, address)) return;
   require_stack(worker, pc);
   if (address - check->quiet_begin < check->quiet_size) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   bool shared = check_shared(worker, thread, address, size, kind, pc);
+  Space space = shared ? SPACE_SHARED : SPACE_GLOBAL;
   if (!shared) {
     const Interval* interval = find_interval(check, address, size, kind & ACCESS_WRITE);
     if (interval && interval->kind == INTERVAL_OURS) return;
     // Whatever else is looked for: no kernel reaches memory that is not its own.
     if (!interval && !in_heap(address, size))
       fail_array(worker, thread, address, size, kind, pc);
+    if (interval && interval->kind == INTERVAL_MODULE) space = SPACE_MODULE;
   }
   if (check->modes & CHECK_RACE) check_race(worker, thread, address, size, kind, pc, shared);
+  if (check->review) record_access(worker, thread, address, size, kind, pc, space);
 }
 
 }  // namespace kspec_host

@@ -10,7 +10,8 @@
 
 namespace kspec_host {
 
-enum CheckMode { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_INIT = 4 };
+// 8 is CHECK_BOUNDS of rt.cc, which has no table here.
+enum CheckMode { CHECK_MEMORY = 1, CHECK_RACE = 2, CHECK_INIT = 4, CHECK_REVIEW = 16 };
 
 // Unused bytes before each __shared__ variable, so that an overrun does not land in the next one.
 enum : unsigned { SHARED_REDZONE = 64 };
@@ -37,7 +38,8 @@ struct SharedState {
   unsigned char* dynamic;  // of dynamic shared memory
 };
 
-struct Race;  // check_race.h
+struct Race;    // check_race.h
+struct Review;  // review_state.h
 
 struct Check {
   unsigned modes;
@@ -48,6 +50,9 @@ struct Check {
   const Interval* last;  // the one most accesses are in
   SharedState shared;
   Race* race;
+  Review* review;  // null: nothing is recorded
+  const BlockRange* runs;  // the blocks that it looks at: neighbours share sectors
+  unsigned run_count, first_run;
 };
 
 }  // namespace kspec_host

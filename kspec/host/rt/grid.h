@@ -16,6 +16,7 @@ struct GridBlock {
   Worker* worker;
   SharedState shared;  // what a checked launch knows about this block's shared memory
   Clocks* clocks;      // and about the order of its threads
+  BlockRecord record;  // what a review knows of them
 };
 
 static GridBlock grid_blocks[MAX_COOPERATIVE_BLOCKS];
@@ -27,6 +28,11 @@ static void swap_checks(GridBlock* one) {
   SharedState other = check->shared;
   check->shared = one->shared;
   one->shared = other;
+  if (check->review) {
+    BlockRecord record = check->review->block;
+    check->review->block = one->record;
+    one->record = record;
+  }
   if (!(check->modes & CHECK_RACE) || !one->clocks) return;
   static Clocks spare;  // too large for the stack
   spare = check->race->ordering.clocks;
@@ -72,6 +78,7 @@ static void resume_grid_block(GridBlock* one) {
   swap_checks(one);
   worker->entry(RESUME_BLOCK, &worker->block);
   enter_block(worker, stack_pointer);
+  if (worker->job->check && !worker->paused) end_checked_block(worker);
   swap_checks(one);
 }
 
@@ -122,6 +129,7 @@ static void release_grid(Job* job) {
     }
     worker->fiber_count = 0;
     worker->idle = nullptr;
+    release_record(&grid_blocks[i].record);
     free(grid_blocks[i].clocks);
     grid_blocks[i].clocks = nullptr;
   }

@@ -121,6 +121,10 @@ struct LaunchOptions {
   const Region* regions;  // the array arguments, when something is checked
   unsigned region_count;
   bool cooperative;  // all blocks exist at once; at most MAX_COOPERATIVE_BLOCKS
+  BlockRange blocks;  // of this launch, in order; 0 and 0: all of the grid
+  const BlockRange* runs;  // what a review looks at
+  unsigned run_count;
+  unsigned first_run;  // the number of the first of them; from 2 on, the last review goes on
 };
 
 // Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
@@ -164,11 +168,17 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
     open_regions(options->regions, options->region_count);
   } else if (options->modes) {
     begin_check(&job, options->modes, options->regions, options->region_count);
+    job.check->runs = options->runs;
+    job.check->run_count = options->run_count;
+    job.check->first_run = options->first_run;
     // Instrumented code reads the table to call us.
     add_interval(job.check, (uintptr_t)&SERVICES, sizeof SERVICES, INTERVAL_OURS, nullptr, 0);
   }
-  if (threads > job.block_count) threads = (unsigned)job.block_count;
-  job.chunk = job.block_count / (threads * 8ull);
+  job.first_block = job.next = options->blocks.first;
+  job.last_block = options->blocks.last ? options->blocks.last : job.block_count;
+  unsigned long long own_blocks = job.last_block - job.first_block;
+  if (threads > own_blocks) threads = (unsigned)own_blocks;
+  job.chunk = own_blocks / (threads * 8ull);
   if (!job.chunk) job.chunk = 1;
   job.text = module_text(entry);
   if (!launching_worker) launching_worker = make_worker();
@@ -232,6 +242,8 @@ KSPEC_EXPORT void kspec_host_after_fork_in_child() {
 KSPEC_EXPORT const Fault* kspec_host_fault() { return &last_fault; }
 // How many blocks of the last launch ran as loops over their threads.
 KSPEC_EXPORT unsigned long long kspec_host_looped() { return last_looped; }
+// What the last launch did, if its module was compiled for reviews.
+KSPEC_EXPORT const ReviewSummary* kspec_host_review() { return finished_review(); }
 KSPEC_EXPORT void kspec_host_limit_printed(size_t bytes) { printed_limit = bytes; }
 KSPEC_EXPORT const char* kspec_host_printed() { return last_printed; }
 KSPEC_EXPORT size_t kspec_host_printed_size() { return last_printed_size; }

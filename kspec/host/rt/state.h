@@ -100,6 +100,11 @@ enum Cancel { CANCEL_NONE, CANCEL_TIMEOUT, CANCEL_INTERRUPT };
 
 struct Check;
 
+// Blocks [first, last) in the order of a grid.
+struct BlockRange {
+  unsigned long long first, last;
+};
+
 // Memory that Python names: an array argument.
 struct Region {
   uintptr_t begin;
@@ -119,6 +124,7 @@ struct Job {
   Block block;  // grid, block and parameters; the rest is each worker's
   Entry entry;
   unsigned long long block_count;
+  unsigned long long first_block, last_block;  // and one: of this launch
   unsigned long long chunk;
   unsigned long long next;  // atomic: first block nobody took
   size_t dynamic_bytes;

@@ -68,6 +68,7 @@ static void run_block(Worker* worker) {
   }
   worker->current = fiber;
   enter_block(worker, fiber->stack_pointer);
+  if (worker->job->check && !worker->paused) end_checked_block(worker);
 }
 
 static void place_block(Worker* worker, unsigned long long number) {
@@ -95,11 +96,11 @@ enum : uint64_t {  // nanoseconds
 // the launch will take long, and until that can be guessed they are taken few at a time.
 static unsigned long long next_chunk(Job* job) {
   if (!job->helpers) return job->chunk;
-  unsigned long long done = job->next;  // helpers have not begun to take any
+  unsigned long long done = job->next - job->first_block;  // helpers have not begun to take any
   if (!done) job->begun = nanoseconds();
   uint64_t spent = nanoseconds() - job->begun;
   if (spent < WORTH_A_GUESS) return (job->chunk + 7) / 8;
-  double left = (double)job->block_count - (double)done;
+  double left = (double)(job->last_block - job->next);
   if ((double)spent * left > (double)WORTH_HELP * (double)done) call_helpers(job);
   return job->chunk;
 }
@@ -144,7 +145,7 @@ static unsigned long long run_loops(Worker* worker, unsigned long long first,
     if (!worker->tries_loops) break;
     if (worker->block.fit != LOOPS_FIT || !enter_loops(worker)) {
       if (++worker->refused > MAX_REFUSED + worker->looped) worker->tries_loops = false;
-      if (worker->job->helpers && last < worker->job->block_count) call_helpers(worker->job);
+      if (worker->job->helpers && last < worker->job->last_block) call_helpers(worker->job);
       run_block_number(worker, first);
     } else {
       worker->looped += count;
@@ -249,9 +250,9 @@ static void take_blocks(Worker* worker, Job* job) {
   while (!has_failed(job)) {
     unsigned long long chunk = next_chunk(job);
     unsigned long long first = __atomic_fetch_add(&job->next, chunk, __ATOMIC_RELAXED);
-    if (first >= job->block_count) return;
+    if (first >= job->last_block) return;
     unsigned long long last = first + chunk;
-    if (last > job->block_count) last = job->block_count;
+    if (last > job->last_block) last = job->last_block;
     if (worker->tries_loops) first = run_loops(worker, first, last);
     if (first < last && job->helpers) call_helpers(job);
     for (unsigned long long turn = first; turn < last && !has_failed(job); turn++)

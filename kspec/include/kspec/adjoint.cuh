@@ -7,6 +7,7 @@
 // thread gathers, so that every run has the same bits.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/accumulator.cuh"
 #include "kspec/windows.cuh"
 
@@ -125,7 +126,7 @@ __device__ inline Acc gradient_at(const Elements<Windows<W, OUTER>, N>& loop,
 template <int W, int OUTER, int N, class Visit>
 __device__ inline void for_each_place(const Elements<Windows<W, OUTER>, N>& loop,
                                       const Visit& visit) {
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
   const ptrdiff_t begin = chunk_begin(loop.size()), end = chunk_end(loop.size());
 #else
   const ptrdiff_t begin = thread_number(), end = begin < loop.size() ? begin + 1 : begin;

@@ -2,6 +2,7 @@
 // kspec/runtime/schedules/key_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/aggregates.cuh"
 #include "kspec/segments.cuh"
 
@@ -77,7 +78,7 @@ __device__ inline void post_slot(const Op& op, const KeyPlan<AXES, I, O>& plan, 
 // End a launch of a kernel whose keys must be in range.
 __device__ inline void refuse_key(ptrdiff_t row, ptrdiff_t key, ptrdiff_t count) {
 #ifdef KSPEC_HOST
-  Message message;
+  FaultText message;
   message.add("keys[").add(row).add("] is ").add(key);
   message.add(": keys must be from 0 to ").add(count - 1);
   ::kspec_host::kspec_fail("by_key", message.text, __FILE__, __LINE__);
@@ -131,7 +132,7 @@ __device__ inline void reduce(const Op& op, const Reduction<ToAggregates<KeyBins
   reduce(WriteKeys<Op, I>(op, plan.aggregates), plan.plan, inputs...);
 }
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 // An accumulator in two parts, which keeps rounding errors from adding up over all elements.
 template <class Acc> struct LongSum {
   Acc total, recent;
@@ -175,7 +176,7 @@ inline void reduce(const Op& op, const KeyPlan<AXES, I, O>& plan, const Inputs&.
 
 }  // namespace kspec
 
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/by_key_bins.cuh"
 #include "kspec/by_key_cells.cuh"
 #include "kspec/by_key_groups.cuh"

@@ -58,7 +58,7 @@ template <int... D> struct Extents {
     const ptrdiff_t given[] = {(ptrdiff_t)index...}, extents[] = {D...};
     for (int axis = 0; axis < (int)sizeof...(I) && axis < axes; ++axis) {
       if (given[axis] >= 0 && given[axis] < extents[axis]) continue;
-      Message message;
+      FaultText message;
       message.add("index ").add(given[axis]).add(" of ").add(name);
       message.add(" is outside of its core dimension ").add((ptrdiff_t)axis);
       message.add(", which has ").add(extents[axis]).add(" elements");

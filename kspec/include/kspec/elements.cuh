@@ -11,6 +11,7 @@
 // structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/axes.cuh"
 #include "kspec/layout.cuh"
 #include "kspec/operand.cuh"
@@ -112,7 +113,7 @@ template <class Loop> class Indexer {
 
 }  // namespace kspec
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 #include "kspec/elements_host.cuh"
 #else
 #include "kspec/elements_cuda.cuh"

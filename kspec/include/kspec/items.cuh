@@ -4,9 +4,10 @@
 // back, so that the accesses of its threads are neighbours.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/core.cuh"
 #include "kspec/elements.cuh"
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/copy_async.cuh"
 #endif
 
@@ -75,7 +76,7 @@ template <class Access, int... D> struct CoreOperand<Access, true, D...> {
       : argument(argument), at(at) {}
   __device__ inline Seen& item() { return own; }
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
   inline void load() {
     if (Arg::IS_READ && !at.fresh)
       load_item(argument, at.offset, own);
@@ -170,7 +171,7 @@ struct ItemOperand<Core<Access, D...>> : CoreOperand<Access, CoreOf<Access, D...
   using CoreOperand<Access, CoreOf<Access, D...>::IS_SMALL, D...>::CoreOperand;
 };
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 template <class Op, class... Operands>
 inline void compute_item(const Op& op, ptrdiff_t i, Operands&&... operands) {
   (operands.load(), ...);

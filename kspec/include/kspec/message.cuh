@@ -3,16 +3,16 @@
 
 namespace kspec {
 
-struct Message {
+struct FaultText {
   char text[256];
   int length = 0;
 
-  Message& add(const char* part) {
+  FaultText& add(const char* part) {
     for (; *part && length < 255; ++part) text[length++] = *part;
     text[length] = 0;
     return *this;
   }
-  Message& add(ptrdiff_t number) {
+  FaultText& add(ptrdiff_t number) {
     char digits[24];
     int k = 23;
     digits[k] = 0;

@@ -8,6 +8,7 @@
 // each output, the identity.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/accumulator.cuh"
 #include "kspec/axes.cuh"
 #include "kspec/layout.cuh"
@@ -130,7 +131,7 @@ __device__ inline bool is_last_block(unsigned int* ticket, int count) {
 }  // namespace kspec
 
 #include "kspec/reduce_strided.cuh"
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/reduce_columns.cuh"
 #include "kspec/reduce_lines.cuh"
 #endif

@@ -2,6 +2,7 @@
 // `splits` blocks share them when there are few. On a CPU a single thread reduces each chunk.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/reduce.cuh"
 
 namespace kspec {
@@ -33,7 +34,7 @@ __device__ inline Acc reduce_lanes(const Op& op, Acc value, Acc* shared, int slo
   return value;
 }
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 // Input offsets `step` elements along the innermost reduced axis from the first of a stretch.
 template <int AXES, int INPUTS, int OUTPUTS> struct StretchOffsets {
   const Offsets<AXES, INPUTS + OUTPUTS>& base;

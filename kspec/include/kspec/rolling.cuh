@@ -2,6 +2,7 @@
 // need not be commutative. kspec/runtime/schedules/rolling_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/boundary.cuh"
 #include "kspec/scan.cuh"
 
@@ -128,7 +129,7 @@ __device__ inline void roll(const Op& op, const Reduction<Rolling<AXES, W>, I, O
 template <class Op, int AXES, int W, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<Rolling<AXES, W>, I, O>& plan,
                               const Inputs&...) {
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
   const ptrdiff_t each = plan.outputs / gridDim.x, begin = each * blockIdx.x;
   const ptrdiff_t end = blockIdx.x + 1 < gridDim.x ? begin + each : plan.outputs;
   for (ptrdiff_t output = begin; output < end; ++output) roll(op, plan, output);
@@ -146,6 +147,6 @@ __device__ inline void reduce(const Op& op, const Reduction<Rolling<AXES, W>, I,
 
 }  // namespace kspec
 
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/rolling_tile.cuh"
 #endif

@@ -2,6 +2,7 @@
 // not be commutative. kspec/runtime/schedules/scan_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/reduce.cuh"
 
 namespace kspec {
@@ -57,7 +58,7 @@ template <class Plan> __device__ inline ptrdiff_t place_in(const Plan& plan, ptr
   return plan.reversed ? plan.length - 1 - column : column;
 }
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 // One thread scans some of the rows.
 template <class Op, int AXES, int I, int O>
 inline void scan_rows(const Op& op, const ScanPlan<AXES, I, O>& plan) {
@@ -99,7 +100,7 @@ inline void reduce(const Op& op, const Reduction<ScanWaves<AXES>, I, O>& plan, c
 
 }  // namespace kspec
 
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/scan_columns.cuh"
 #include "kspec/scan_lines.cuh"
 #include "kspec/scan_waves.cuh"

@@ -3,6 +3,7 @@
 // structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/scan.cuh"
 #ifdef KSPEC_HOST
 #include "kspec/message.cuh"
@@ -101,12 +102,12 @@ template <int AXES, class Acc, class... Inputs> struct MinBlocks<SegmentLines<AX
   enum { value = sizeof(Acc) > 8 ? 0 : 3 };
 };
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 [[noreturn]] static __attribute__((noinline, cold)) void fail_bounds(ptrdiff_t segment,
                                                                      ptrdiff_t begin,
                                                                      ptrdiff_t end,
                                                                      ptrdiff_t length) {
-  Message message;
+  FaultText message;
   message.add("indptr[").add(segment).add("] is ").add(begin);
   message.add(" and indptr[").add(segment + 1).add("] is ").add(end);
   message.add(": bounds must be sorted, from 0 to ").add(length);
@@ -221,7 +222,7 @@ template <class Plan, int SIZE, int THREADS> struct SegmentEnds {
 
 }  // namespace kspec
 
-#ifndef KSPEC_HOST
+#ifndef KSPEC_CHUNKED
 #include "kspec/segment_columns.cuh"
 #include "kspec/segment_lines.cuh"
 #endif

@@ -8,6 +8,7 @@
 // says what to read instead. kspec/runtime/schedules/window_schedule.py packs the same structures.
 #pragma once
 
+#include "kspec/chunked.cuh"
 #include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
 #include "kspec/opaque.cuh"
@@ -139,7 +140,7 @@ template <class Source, class Around, int V = 1> class Neighbours {
                           int line) const {
     const ptrdiff_t before = window_.before[A - 1 - axis], after = window_.after[A - 1 - axis];
     if (step >= -before && step <= after) return;
-    Message message;
+    FaultText message;
     message.add("offset ").add(step).add(" of ").add(name);
     message.add(" is outside its reach along axis ").add((ptrdiff_t)axis);
     message.add(", which is [").add(-before).add(", ").add(after).add("]");
@@ -328,7 +329,7 @@ template <int W, class... Reaches> struct WindowTile {
   }
 };
 
-#ifdef KSPEC_HOST
+#ifdef KSPEC_CHUNKED
 
 // Elements [begin, end) of a row that begins with element `row`; `index` is along the windowed axes,
 // `outer` where the operands are along the others. UNIT: elements follow each other in memory, which

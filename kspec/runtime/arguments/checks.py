@@ -12,7 +12,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.host.kernels import PreparedLaunch, Region, label_address
 from kspec.host.modules import bounds_mode
 from kspec.model import dtypes
-from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks, parse_checks, resolve_checks
+from kspec.model.checks import NO_CHECKS, REVIEW, UNCHECKED, Checks, parse_checks, resolve_checks
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.driver.device import Device
@@ -73,7 +73,11 @@ def modes_of_call(
         Of generated kernels; those that take elements one by one stay within bounds by
         themselves.
     """
-    if not device.is_host or checks.sanitize == UNCHECKED:
+    if not device.is_host:
+        return ()
+    if checks.review is not None:
+        return tuple(sorted({*checks.sanitize, REVIEW} - {*UNCHECKED}))
+    if checks.sanitize == UNCHECKED:
         return ()
     modes = checks.sanitize
     if not _LOOK_AT_ACCESSES.isdisjoint(modes):

@@ -3,12 +3,18 @@
 ::
 
     gpu_of(device)    # Gpu(multiprocessors=132, shared_memory=232448); None of the host device
+
+Launches on the host device that are reviewed (`kspec.review`) are scheduled as on a GPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
+from kspec.model.checks import current_checks
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.function import most_shared_memory
@@ -24,14 +30,31 @@ class Gpu:
         Number of them.
     shared_memory : int
         Bytes of shared memory that a block can have, static and dynamic.
+    arch : str
+        Architecture of a GPU that is not there.
     """
 
     multiprocessors: int
     shared_memory: int
+    arch: str = ""
+
+
+H200 = Gpu(132, 232448, "sm_90")  # what KSPEC_HOST_REVIEW=1 imagines, for it names none
+_imagined = ContextVar("kspec_imagined_gpu", default=H200)
+
+
+@contextmanager
+def imagining(gpu: Gpu) -> Iterator[None]:
+    """Schedule what is reviewed as on a GPU inside a ``with`` block."""
+    token = _imagined.set(gpu)
+    try:
+        yield
+    finally:
+        _imagined.reset(token)
 
 
 def gpu_of(device: Device) -> Gpu | None:
-    """Return the numbers of a device; None if it is the host."""
+    """Return the numbers of a device; None if it is the host, and launches are not reviewed."""
     if device.is_host:
-        return None
+        return None if current_checks().review is None else _imagined.get()
     return Gpu(driver.multiprocessors(device.ordinal), most_shared_memory(device.ordinal))

@@ -21,6 +21,7 @@ from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import (
@@ -78,6 +79,7 @@ def make_loop(
     `result`: shape of the outputs, which is another one for an adjoint.  `tuned`: what has been
     measured.  `modes`: what the host device checks.
     """
+    on_host = gpu_of(device) is None
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]
@@ -98,7 +100,7 @@ def make_loop(
             windows,
             keep_order=gathers or declaration.ordered,
             merge=merge,
-            on_host=device.is_host,
+            on_host=on_host,
             gathers=gathers,
         )
         return Loop(schedule, raw_ndims(operands), tuple(packed))
@@ -110,12 +112,12 @@ def make_loop(
                 declaration.name, axes, rows, size_of(shape), declaration.threads
             )
         else:
-            schedule = choose_items(axes, rows, size_of(shape), on_host=device.is_host)
+            schedule = choose_items(axes, rows, size_of(shape), on_host=on_host)
         return Loop(schedule, raw_ndims(operands), ())
     members = [member_of(operand, binding) for operand in looped]
     flat = merge or len(axes.extents) == 1  # otherwise `_ind` must show every axis
     size = size_of(shape)
-    if device.is_host:
+    if on_host:
         # Elements of one thread do not race.
         single = declaration.single or (RACE in modes and size <= _MOST_APART)
         schedule = choose_host(axes, members, size, flat=flat, single=single)

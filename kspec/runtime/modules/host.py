@@ -10,8 +10,12 @@ from typing import Any
 from kspec.errors import DriverError, NotSupportedError
 from kspec.host import modules
 from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
-from kspec.model.stages import Image
+from kspec.host.recording import ReviewedLaunch
+from kspec.model.checks import PRINTED, Reviewer
+from kspec.model.stages import Figures, Image
+from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.function import ATTRIBUTES
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Resize, Start
@@ -22,6 +26,7 @@ from kspec.runtime.modules.module import (
     launch_in_full,
 )
 from kspec.runtime.schedules.marshal import PackedParameters
+from kspec.runtime.schedules.occupancy import occupancy
 
 _DYNAMIC_SHARED = 48 * 1024  # bytes that GPUs give a block without being asked for more
 
@@ -35,10 +40,19 @@ class HostKernel:
         self.writes_to: tuple[bool, ...] = kernel.writes_to
         self.modes: tuple[str, ...] = kernel.modes
         self._kernel = kernel
+        self._figures_of: Callable[[str], Figures | None] | None = None
 
     def show_lines(self, line_of: Callable[[str, int], str]) -> None:
         """Let faults show the line they are about, which this returns by file and number."""
         self._kernel.line_of = line_of
+
+    def know_figures(self, figures_of: Callable[[str], Figures | None]) -> None:
+        """Let reviews know what compilers for GPUs say; this returns it by architecture."""
+        self._figures_of = figures_of
+
+    def run_beside(self, beside: Callable[[], HostKernel]) -> None:
+        """Let reviews run the blocks that they do not look at in another kernel."""
+        self._kernel.beside = lambda: beside()._kernel
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -59,7 +73,7 @@ class HostKernel:
         """Run the kernel."""
         self._check(launch, params)
         checks = launch.host.checks
-        self._kernel.launch(
+        recorded = self._kernel.launch(
             launch.grid,
             launch.block,
             params.address,
@@ -69,6 +83,21 @@ class HostKernel:
             launch.host.regions,
             cooperative=launch.cooperative,
         )
+        if recorded is not None and checks.review is not None:
+            own = self._kernel
+            _reviewer(checks.review)(
+                ReviewedLaunch(
+                    self.name,
+                    launch.grid,
+                    launch.block,
+                    launch.shared_mem,
+                    recorded,
+                    own.code,
+                    own.variables,
+                    own.line_of,
+                    self._figures_of,
+                )
+            )
 
     def prepare(self, launch: Launch, params: PackedParameters) -> Start:
         """Return a function that runs the kernel with the current contents of `params`."""
@@ -104,8 +133,14 @@ class HostKernel:
         raise AssertionError(launch)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0, cluster: int = 1) -> int:
-        """Return 1: blocks run one after the other on each core."""
-        return 1
+        """Return 1: blocks run one after the other on each core; or that of an imagined GPU."""
+        gpu = gpu_of(HOST)
+        if gpu is None:
+            return 1
+        figures = (self._figures_of(gpu.arch) if self._figures_of else None) or Figures()
+        shared = shared_mem + max(0, figures.shared_bytes)
+        found = occupancy(gpu.arch, threads, figures.registers, shared)
+        return found.blocks if found else 1
 
     def _check(self, launch: Launch, params: PackedParameters) -> None:
         check_parameters(self, params)
@@ -115,6 +150,15 @@ class HostKernel:
                 f"{self.name}: clusters exist on CUDA devices only; the host device runs blocks by "
                 "themselves"
             )
+
+
+def _reviewer(review: Reviewer) -> Callable[[ReviewedLaunch], None]:
+    if review != PRINTED:
+        return review
+    # A seam: launches do not load the modules that read their recordings.
+    from kspec.reviews.printed import show
+
+    return show
 
 
 class HostModule:

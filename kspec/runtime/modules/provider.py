@@ -8,17 +8,19 @@ compiles it (`CompilingProvider`, the seam through which the runtime reaches the
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.cpp.name_expressions import find_symbol, is_expression
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
-from kspec.model.checks import current_checks
-from kspec.model.stages import CudaSource, Image, RawSymbol, Specialization, Target
+from kspec.host.modules import bounds_mode
+from kspec.model.checks import AS_GPU, REVIEW, current_checks
+from kspec.model.stages import CudaSource, Figures, Image, RawSymbol, Specialization, Target
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
@@ -325,6 +327,9 @@ class KernelLoader:
         if isinstance(kernel, HostKernel):
             # Not a method: kernels that refer to their loader wait for the garbage collector.
             kernel.show_lines(functools.partial(_line, self._line_of, self._providers, wanted))
+            kernel.know_figures(functools.partial(_figures, self._providers, wanted))
+            if REVIEW in sanitize and bounds_mode() == "bounds":
+                kernel.run_beside(functools.partial(_beside, weakref.ref(self), wanted, device))
         return kernel
 
     def symbol(self, wanted: Wanted, device: Device, image: Image) -> str:
@@ -450,3 +455,25 @@ def _line(
 
     source = _source(providers, wanted)
     return source_line(source, path, line) if source else ""
+
+
+def _beside(loader: Callable[[], KernelLoader | None], wanted: Wanted, device: Device) -> Any:
+    """Return a kernel as the GPU's schedule runs it, within bounds, without what is recorded."""
+    found = loader()
+    assert found is not None  # it calls
+    modes = ("bounds",) if isinstance(wanted, RawSymbol) else ("bounds", AS_GPU)
+    return found.kernel(wanted, device, modes)
+
+
+def _figures(providers: Sequence[Provider], wanted: Wanted, arch: str) -> Figures | None:
+    """Return the figures that a compiler for GPUs gives for a kernel; None if there is none."""
+    source = _source(providers, wanted)
+    if source is None:
+        return None
+    try:
+        image = compile_for(source, Target(arch))
+    except (CompileError, ToolNotFoundError):
+        return None
+    found = find_symbol(wanted.name_expression, image.symbols)
+    names = {wanted.name_expression, found or wanted.name_expression}
+    return next((one for name, one in image.figures.items() if name in names), None)

@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 7, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 8, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -48,6 +48,7 @@ enum AccessKind {
   ACCESS_ACQUIRE = 8,   // with ACCESS_ATOMIC: the memory order
   ACCESS_RELEASE = 16,
   ACCESS_VOLATILE = 32,
+  ACCESS_COMPARE = 64,  // with ACCESS_ATOMIC: a compare-and-swap, which may only have read
 };
 
 // Undefined operations that instrumented modules report.
@@ -111,6 +112,8 @@ struct Runtime {
   void (*leave_frame)(void* frame, unsigned long size);
   void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
   bool (*reaches)(Worker*, const void* address, unsigned long size);  // all of it is an argument's
+  // Only modules compiled for reviews call this: a thread arrives in a basic block.
+  void (*arrive)(Worker*, unsigned thread, const void* pc);
 };
 
 // Whether blocks may run as loops over their threads (loops.h).

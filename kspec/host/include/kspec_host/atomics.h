@@ -9,11 +9,22 @@ template <> struct Bits<2> { typedef unsigned short type; };
 template <> struct Bits<4> { typedef unsigned int type; };
 template <> struct Bits<8> { typedef unsigned long long type; };
 
+#if KSPEC_HOST_REVIEW
+// One operation of a GPU: what it begins with is no load of its own.
+template <class T> static KSPEC_HOST_UNCHECKED __attribute__((noinline)) T first_look(T* address) {
+  return __atomic_load_n(address, __ATOMIC_RELAXED);
+}
+#else
+template <class T> static inline T first_look(T* address) {
+  return __atomic_load_n(address, __ATOMIC_RELAXED);
+}
+#endif
+
 // Read, compute, compare-and-swap until nobody came between; returns the old value.
 template <class T, class F> static inline T update(T* address, F compute) {
   typedef typename Bits<sizeof(T)>::type Word;
   Word* word = (Word*)address;
-  Word old_word = __atomic_load_n(word, __ATOMIC_RELAXED);
+  Word old_word = first_look(word);
   for (;;) {
     T old_value, new_value;
     Word new_word;

@@ -101,7 +101,7 @@ KSPEC_HOOK void __tsan_atomic_signal_fence(int) {}
     kspec_host::report_access(                                                                 \
         address, sizeof(T),                                                                    \
         (will ? kspec_host::ACCESS_UPDATE : kspec_host::ACCESS_READ) |                         \
-            kspec_host::order_kind(order), KSPEC_HOOK_CALLER);                                 \
+            kspec_host::ACCESS_COMPARE | kspec_host::order_kind(order), KSPEC_HOOK_CALLER);    \
     return __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST,      \
                                        __ATOMIC_SEQ_CST);                                      \
   }
@@ -137,7 +137,7 @@ KSPEC_HOOK void __tsan_atomic_signal_fence(int) {}
     kspec_host::report_access(                                                                 \
         address, sizeof(T),                                                                    \
         (will ? kspec_host::ACCESS_UPDATE : kspec_host::ACCESS_READ) |                         \
-            kspec_host::order_kind(order), KSPEC_HOOK_CALLER);                                 \
+            kspec_host::ACCESS_COMPARE | kspec_host::order_kind(order), KSPEC_HOOK_CALLER);    \
     __atomic_compare_exchange_n(address, &expected, value, false, __ATOMIC_SEQ_CST,            \
                                 __ATOMIC_SEQ_CST);                                             \
     return expected;                                                                           \

@@ -38,19 +38,7 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define KSPEC_HOST_HERE \
   ::kspec_host::Site { kspec_file, kspec_line }
 
-// Instrumented builds (sanitize=): the dialect's own bookkeeping is no access of the kernel.
-#if KSPEC_HOST_CHECK_ACCESS && defined(__clang__)
-// no_sanitize would leave the atomics instrumented.
-#define KSPEC_HOST_UNCHECKED __attribute__((disable_sanitizer_instrumentation))
-#elif KSPEC_HOST_CHECK_ACCESS
-#define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("thread")))
-#elif KSPEC_HOST_CHECK_BOUNDS && defined(__clang__)
-#define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("address")))
-#elif KSPEC_HOST_CHECK_BOUNDS
-#define KSPEC_HOST_UNCHECKED __attribute__((no_sanitize("kernel-address")))
-#else
-#define KSPEC_HOST_UNCHECKED
-#endif
+#include "unchecked.h"
 
 #if KSPEC_HOST_CHECK_BOUNDS
 // A variable of the dialect, which kernels must not write.

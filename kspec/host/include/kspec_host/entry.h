@@ -50,7 +50,7 @@ static inline KSPEC_HOST_UNCHECKED bool next_in_order(Context* context, uint3* t
 }
 
 // The address of a thread-local variable, found once: g++ would call __tls_get_addr() at each use.
-template <class T> static inline T* keep_address(T& variable) {
+template <class T> static inline KSPEC_HOST_UNCHECKED T* keep_address(T& variable) {
   T* address = &variable;
   asm("" : "+r"(address));
   return address;

@@ -2,6 +2,8 @@
 // only now: until here they had to be seen. No macro of the user's is left to clash with these.
 #pragma once
 
+#include "unchecked.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -53,7 +55,8 @@
 
 #define KSPEC_HOST_EXPORT extern "C" __attribute__((visibility("default"), used))
 #define KSPEC_HOST_KERNEL(NUMBER, ...)                                                        \
-  KSPEC_HOST_EXPORT void kspec_entry_##NUMBER(int kspec_call, void* kspec_block) {            \
+  KSPEC_HOST_EXPORT KSPEC_HOST_UNCHECKED void kspec_entry_##NUMBER(int kspec_call,            \
+                                                                   void* kspec_block) {       \
     ::kspec_host::KspecKernel<__VA_ARGS__>::kspec_run(kspec_call, kspec_block);               \
   }                                                                                           \
   KSPEC_HOST_EXPORT const unsigned* kspec_sizes_##NUMBER() {                                  \
@@ -62,3 +65,6 @@
 #define KSPEC_HOST_GLOBAL(NUMBER, ...)                                                        \
   KSPEC_HOST_EXPORT void* kspec_global_##NUMBER() { return (void*)&(__VA_ARGS__); }           \
   KSPEC_HOST_EXPORT unsigned long kspec_global_size_##NUMBER() { return sizeof(__VA_ARGS__); }
+#define KSPEC_HOST_CONSTANT(NUMBER, ...)  \
+  KSPEC_HOST_GLOBAL(NUMBER, __VA_ARGS__) \
+  KSPEC_HOST_EXPORT bool kspec_constant_##NUMBER() { return true; }

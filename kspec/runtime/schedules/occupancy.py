@@ -1,7 +1,7 @@
 """Occupancy of a multiprocessor: registers and shared memory in, a share out; no GPU.
 
 >>> occupancy("sm_90", threads=256, registers=40, shared=0)
-Occupancy(share=0.75, limit='registers')
+Occupancy(blocks=6, share=0.75, limit='registers')
 
 The rules are those of NVIDIA's occupancy calculator: registers are given out to warps, 256 at a
 time, shared memory to blocks, and 1 KiB of that is the system's.  Dynamic
@@ -52,6 +52,8 @@ class Occupancy:
 
     Attributes
     ----------
+    blocks : int
+        Blocks that are there at the same time.
     share : float
         Warps that are there at the same time, of those that fit; 0: not even one block fits.
     limit : str
@@ -59,6 +61,7 @@ class Occupancy:
         ``"warps"``, which is as full as it gets with blocks of this size.
     """
 
+    blocks: int
     share: float
     limit: str
 
@@ -92,7 +95,7 @@ def occupancy(arch: str, threads: int, registers: int, shared: int) -> Occupancy
         "shared memory": room.shared // for_block,
     }
     limit = min(most, key=lambda name: most[name])
-    return Occupancy(most[limit] * warps / room.warps, limit)
+    return Occupancy(most[limit], most[limit] * warps / room.warps, limit)
 
 
 def _rounded(number: int, unit: int) -> int:

@@ -1,0 +1,172 @@
+"""Kernels of a package in, reviews of their examples or of given arguments out: ``kspec review``.
+
+::
+
+    for one in reviews(reviewables(plan, package, ["norms.l2norm"]), "H200"):
+        print(one.name, one.review)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kspec.build.package import api
+from kspec.build.plan import BuildPlan
+from kspec.build.properties import examples
+from kspec.errors import KspecError, SpecError, UnknownTypeError
+from kspec.model.dtypes import canonical_name
+from kspec.reviews.call import review
+from kspec.reviews.review import Review
+from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.spec.models import Spec
+
+_ARRAY = re.compile(r"\s*([A-Za-z]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]\s*")
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)=(.+)")
+_SEED = 20261127
+
+
+@dataclass(frozen=True)
+class Reviewable:
+    """A kernel of a package, and the generated function that calls it."""
+
+    module: str
+    spec: Spec
+    function: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """Its name with that of its module."""
+        return f"{self.module}.{self.spec.name}"
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A kernel with its review, or why there is none."""
+
+    kernel: Reviewable
+    arguments: tuple[str, ...]
+    review: Review | None = None
+    problem: str = ""
+
+
+def reviewables(
+    plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()
+) -> list[Reviewable]:
+    """Return kernels by name, with or without their module; without names all with an example.
+
+    Raises
+    ------
+    SpecError
+        If a name is that of no kernel.
+    """
+    found, known = [], set()
+    for unit in plan.units:
+        module = getattr(package, unit.stem)
+        for spec, context in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
+            own = {spec.name, f"{unit.stem}.{spec.name}"}
+            known |= own
+            if not own.isdisjoint(names) or (not names and examples.has_example(spec)):
+                found.append(Reviewable(unit.stem, spec, getattr(module, context.name)))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SpecError(f"there is no kernel {unknown[0]!r}")
+    return found
+
+
+def reviews(
+    kernels: Sequence[Reviewable], gpu: str, arguments: Sequence[str] = ()
+) -> Iterator[Reviewed]:
+    """Review kernels, called with arguments, or as their examples say.
+
+    Parameters
+    ----------
+    kernels : sequence of Reviewable
+        The kernels.
+    gpu : str
+        As of `kspec.review`.
+    arguments : sequence of str
+        Of the call, as `parse_values` takes them; none: those of the example.
+    """
+    for one in kernels:
+        said, call = _call(one, arguments)
+        try:
+            yield Reviewed(one, said, review(call, gpu=gpu))
+        except KspecError as error:
+            yield Reviewed(one, said, problem=f"{type(error).__name__}: {error}")
+
+
+def _call(one: Reviewable, arguments: Sequence[str]) -> tuple[tuple[str, ...], Callable[[], Any]]:
+    if arguments:
+        values, keywords = parse_values(arguments)
+        return tuple(arguments), lambda: one.function(*values, **keywords)
+    if not examples.has_example(one.spec):
+        raise SpecError(
+            f"{one.name} has no example; say what it is called with: --args float32[4096,1024]"
+        )
+    call = examples.make_call(one.spec)
+    said = tuple(map(_described, call.values.values()))
+    return said, examples.bind_call(call, one.function, lambda array: array)
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+
+
+def parse_values(texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments by their descriptions: values that are equal each time.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        ``"float32[4096,1024]"`` for an array, of random numbers in [0, 1), or of integers from 0
+        to less than its first extent and 100; a number; ``"name=value"`` for a keyword.
+
+    Raises
+    ------
+    SpecError
+        For anything else.
+
+    Examples
+    --------
+    >>> values, keywords = parse_values(["float32[4,8]", "3", "axis=1"])
+    >>> values[0].shape, values[1], keywords
+    ((4, 8), 3, {'axis': 1})
+    """
+    random = np.random.default_rng(_SEED)
+    values, keywords = [], {}
+    for text in texts:
+        keyword = _KEYWORD.fullmatch(text)
+        if keyword:
+            keywords[keyword[1]] = _value(keyword[2], random)
+        else:
+            values.append(_value(text, random))
+    return values, keywords
+
+
+def _value(text: str, random: np.random.Generator) -> Any:
+    match = _ARRAY.fullmatch(text)
+    if match:
+        shape = tuple(int(one) for one in (match[2] or "").split(",") if one)
+        try:
+            dtype = numpy_dtype(canonical_name(match[1]))
+        except UnknownTypeError as error:
+            raise SpecError(f"argument {text!r}: {error}") from None
+        if dtype.kind in "iu":
+            return random.integers(0, min([100, *shape[:1]]) or 1, shape).astype(dtype)
+        return random.random(shape).astype(dtype)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    raise SpecError(
+        f"argument {text!r} is neither an array, as in float32[4096,1024], nor a number"
+    )

@@ -1,0 +1,142 @@
+// One access of a warp in, what a GPU's memory has to do for it out.
+//
+// A request to global memory moves whole sectors of 32 bytes. Shared memory has 32 banks of 4 bytes:
+// in one pass, a wavefront, each of them gives one word to whoever wants it. Accesses of 8 bytes go
+// in two halves of a warp, those of 16 in four quarters.
+#pragma once
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "review_flow.h"
+#include "review_state.h"
+
+namespace kspec_host {
+
+// The addresses of the threads of a warp that take part in an access, sorted.
+struct Request {
+  uint64_t address[WARP_SIZE];
+  unsigned lane[WARP_SIZE];
+  unsigned count, size;
+};
+
+static void sort_addresses(const Request& request, uint64_t* sorted) {
+  for (unsigned i = 0; i < request.count; i++) {  // they mostly are
+    uint64_t value = request.address[i];
+    unsigned k = i;
+    for (; k > 0 && sorted[k - 1] > value; k--) sorted[k] = sorted[k - 1];
+    sorted[k] = value;
+  }
+}
+
+// The most threads that have one address.
+static unsigned most_alike(const uint64_t* sorted, unsigned count) {
+  unsigned most = 0, run = 0;
+  for (unsigned i = 0; i < count; i++) {
+    run = i && sorted[i] == sorted[i - 1] ? run + 1 : 1;
+    if (run > most) most = run;
+  }
+  return most;
+}
+
+// Store the distinct sectors of an access; returns how many there are. The bytes that are asked for
+// are added to `bytes`.
+static unsigned sectors_of(const uint64_t* sorted, unsigned count, unsigned size,
+                           uint64_t* sectors, uint64_t* bytes) {
+  unsigned found = 0;
+  uint64_t end = 0;  // of the bytes seen so far
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t begin = sorted[i], last = begin + size;
+    if (last > end) *bytes += last - (begin > end ? begin : end);
+    if (last > end) end = last;
+    for (uint64_t sector = begin / SECTOR_BYTES; sector <= (last - 1) / SECTOR_BYTES; sector++)
+      if (!found || sectors[found - 1] < sector) sectors[found++] = sector;
+  }
+  return found;
+}
+
+// The passes that a part of a warp needs for words in the banks of shared memory.
+static unsigned passes_of(const uint64_t* sorted, unsigned count, unsigned size) {
+  unsigned char load[BANKS] = {};
+  uint64_t previous = ~0ull;
+  unsigned most = 0;
+  for (unsigned i = 0; i < count; i++)
+    for (uint64_t word = sorted[i] / BANK_BYTES; word <= (sorted[i] + size - 1) / BANK_BYTES;
+         word++) {
+      if (previous != ~0ull && word <= previous) continue;
+      previous = word;
+      unsigned passes = ++load[word % BANKS];
+      if (passes > most) most = passes;
+    }
+  return most;
+}
+
+static void count_wavefronts(ReviewSite* site, const Request& request) {
+  const unsigned parts = request.size <= BANK_BYTES ? 1 : request.size <= 8 ? 2 : 4;
+  const unsigned width = WARP_SIZE / parts;
+  for (unsigned part = 0; part < parts; part++) {
+    Request some;
+    some.count = 0, some.size = request.size;
+    for (unsigned i = 0; i < request.count; i++)
+      if (request.lane[i] / width == part) some.address[some.count++] = request.address[i];
+    if (!some.count) continue;
+    uint64_t sorted[WARP_SIZE];
+    sort_addresses(some, sorted);
+    site->wavefronts += passes_of(sorted, some.count, some.size);
+    site->ideal++;
+  }
+}
+
+// ------------------------------------------------------------------------- sectors beyond a request
+
+// The mark of a sector; null when memory is short.
+static SectorMark* mark_of(Review* review, uint64_t sector) {
+  if (2 * (review->mark_count + 1) > review->mark_capacity) {
+    size_t wanted = review->mark_capacity ? 2 * review->mark_capacity : 1 << 14;
+    SectorMark* table = (SectorMark*)calloc(wanted, sizeof(SectorMark));
+    if (!table) return nullptr;
+    for (size_t i = 0; i < review->mark_capacity; i++) {
+      const SectorMark& mark = review->marks[i];
+      if (!mark.key) continue;
+      size_t place = mixed(mark.key) & (wanted - 1);
+      while (table[place].key) place = (place + 1) & (wanted - 1);
+      table[place] = mark;
+    }
+    free(review->marks);
+    review->marks = table;
+    review->mark_capacity = wanted;
+  }
+  size_t place = mixed(sector + 1) & (review->mark_capacity - 1);
+  while (review->marks[place].key && review->marks[place].key != sector + 1)
+    place = (place + 1) & (review->mark_capacity - 1);
+  if (!review->marks[place].key) {
+    review->marks[place].key = sector + 1;
+    review->mark_count++;
+  }
+  return &review->marks[place];
+}
+
+static void count_traffic(Review* review, ReviewRegion* region, const uint64_t* sectors,
+                          unsigned count, AccessClass access) {
+  for (unsigned i = 0; i < count; i++) {
+    SectorMark* mark = mark_of(review, sectors[i]);
+    if (!mark) {
+      review->short_of_memory = true;
+      return;
+    }
+    if (access == CLASS_LOAD) {
+      if (mark->block != review->block.number) region->l2_loads++;
+      mark->block = review->block.number;
+    } else {
+      (access == CLASS_STORE ? region->l2_stores : region->l2_atomics)++;
+    }
+    // What the run has written is in the second cache: reading it costs nothing more.
+    if (access != CLASS_STORE && mark->loaded != review->block.run && mark->stored != review->block.run)
+      region->dram_loads++;
+    if (access != CLASS_STORE) mark->loaded = review->block.run;
+    if (access != CLASS_LOAD && mark->stored != review->block.run) region->dram_stores++;
+    if (access != CLASS_LOAD) mark->stored = review->block.run;
+  }
+}
+
+}  // namespace kspec_host

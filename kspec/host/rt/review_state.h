@@ -1,0 +1,127 @@
+// The data of reviews: what threads did, in their order, and what warps of a GPU would have done.
+//
+// Threads of the host device run one after another. Each keeps what it did; when a block has ended,
+// review.h walks through the threads of a warp as a GPU would, and counts.
+#pragma once
+
+#include <stdint.h>
+
+#include "state.h"
+
+namespace kspec_host {
+
+enum : unsigned {
+  SECTOR_BYTES = 32,
+  BANKS = 32,
+  BANK_BYTES = 4,
+  // Of the events of a block: 256 MiB. What a thread does later is not seen.
+  MAX_BLOCK_EVENTS = 1u << 24,
+  MAX_THREAD_EVENTS = 1u << 18,
+  KNOWN_EDGES = 1024,  // a power of two
+};
+
+// An access of a thread, or its arrival in a basic block.
+struct Event {
+  uint64_t address;
+  uint32_t pc;    // from the start of the module
+  uint16_t size;  // 0: a basic block
+  uint8_t kind;   // a set of AccessKind, without what is only about memory order
+  uint8_t space;  // a Space
+};
+
+enum Space : unsigned char { SPACE_GLOBAL, SPACE_SHARED, SPACE_MODULE };
+
+enum AccessClass : unsigned char { CLASS_LOAD, CLASS_STORE, CLASS_ATOMIC, CLASS_COUNT };
+
+struct ThreadEvents {
+  Event* events;
+  unsigned count, capacity;
+};
+
+// A block that is running.
+struct BlockRecord {
+  bool sampled;  // it is one of those looked at
+  unsigned run;
+  unsigned number;        // among those, from 1
+  ThreadEvents* threads;  // MAX_BLOCK_THREADS
+};
+
+// What is known of one instruction. Python reads these: kspec/host/recording.py.
+struct ReviewSite {
+  uint32_t pc;
+  uint8_t access, space;  // AccessClass, Space
+  uint16_t size;          // bytes of a thread's access
+  uint64_t requests, lanes;
+  uint64_t sectors;              // of 32 bytes, for all requests
+  uint64_t bytes;                // that threads asked for, each byte once in a request
+  uint64_t wavefronts, ideal;    // of shared memory
+  uint64_t contention;           // threads with the same address, the most in each request
+  uint64_t misaligned;           // requests that begin within a sector
+  uint64_t address;              // an example
+};
+
+// A basic block.
+struct ReviewBlock {
+  uint32_t pc;
+  uint32_t successors;  // that were seen
+  uint64_t visits, lanes;
+  uint64_t diverged;  // visits after which threads went apart
+};
+
+// What the memory behind the first cache has to do, for one array or other region.
+struct ReviewRegion {
+  const char* name;        // of an array in it, null: of none
+  uint64_t begin, size;    // size: 0 for what is in no region
+  uint64_t l2_loads;       // sectors, each once a block: the first cache has it then
+  uint64_t l2_stores;      // sectors of all requests
+  uint64_t l2_atomics;
+  uint64_t dram_loads;     // sectors, each once in a run of blocks
+  uint64_t dram_stores;
+};
+
+struct ReviewSummary {
+  uint64_t blocks, sampled;     // of the launch
+  uint64_t threads, lost;       // sampled threads, and those whose later events are not seen
+  uint64_t warps;
+  const ReviewSite* sites;
+  const ReviewBlock* basic_blocks;
+  const ReviewRegion* regions;
+  uint32_t site_count, basic_block_count, region_count;
+};
+
+// A sector that was touched: when last.
+struct SectorMark {
+  uint64_t key;  // 0: nothing is here
+  uint32_t block, loaded, stored;  // the last sampled block that loaded it, and the last runs
+};
+
+struct FlowEdge {
+  uint32_t from, to;
+};
+
+struct Review {
+  BlockRecord block;
+  unsigned begun;         // sampled blocks
+  uint64_t block_events;  // kept of the blocks that run
+  ReviewSummary summary;
+  ReviewSite* sites;
+  unsigned site_capacity;
+  unsigned* site_slots;  // hash table: index into sites, and 1
+  unsigned slot_count;
+  ReviewBlock* nodes;
+  unsigned node_count, node_capacity;
+  unsigned* node_slots;
+  unsigned node_slot_count;
+  FlowEdge* edges;
+  FlowEdge known[KNOWN_EDGES];  // some of them, to be found at once
+  unsigned edge_count, edge_capacity;
+  unsigned* joins;  // where threads that part in a basic block meet again: a node, or node_count
+  bool joined;      // joins are those of the edges
+  SectorMark* marks;
+  size_t mark_count, mark_capacity;
+  ReviewRegion* regions;
+  unsigned region_count, region_capacity;
+  bool short_of_memory;
+};
+
+}  // namespace kspec_host

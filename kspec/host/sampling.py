@@ -1,0 +1,37 @@
+"""The blocks of a grid that a review looks at: some runs of neighbours, which share sectors.
+
+>>> sampled_runs(blocks=10, warps=8)
+[(0, 10)]
+>>> sampled_runs(blocks=100_000, warps=8)
+[(0, 32), (33322, 33354), (66644, 66676), (99968, 100000)]
+"""
+
+from __future__ import annotations
+
+_WARPS = 1024  # that are looked at, in blocks of any size,
+_BLOCKS = 32  # but not fewer than so many blocks
+_RUNS = 4
+
+Range = tuple[int, int]
+
+
+def sampled_runs(blocks: int, warps: int) -> list[Range]:
+    """Return first blocks of runs, and those behind their last, for blocks of so many warps."""
+    wanted = max(_BLOCKS, _WARPS // warps)
+    if blocks <= wanted:
+        return [(0, blocks)]
+    length = wanted // _RUNS
+    apart = (blocks - length) // (_RUNS - 1)
+    return [(k * apart, k * apart + length) for k in range(_RUNS - 1)] + [(blocks - length, blocks)]
+
+
+def parts(blocks: int, runs: list[Range]) -> list[tuple[int, int, int]]:
+    """Return all blocks as ranges in order, each with the number of its run, 0 between runs."""
+    found = []
+    at = 0
+    for number, (first, last) in enumerate(runs, start=1):
+        if at < first:
+            found.append((at, first, 0))
+        found.append((first, last, number))
+        at = last
+    return [*found, (at, blocks, 0)] if at < blocks else found
