@@ -69,6 +69,11 @@ def integers(count: int, below: int, dtype: str = "int32", seed: int = 0) -> Any
     return np.random.default_rng(seed).integers(0, below, count, dtype=dtype)
 
 
+def permutation(count: int, seed: int = 3) -> Any:
+    """Return the numbers from 0 to count - 1 in random order."""
+    return np.random.default_rng(seed).permutation(count).astype(np.int32)
+
+
 def zeros(count: int, dtype: str = "float32") -> Any:
     """Return zeros, for outputs."""
     return np.zeros(count, dtype)

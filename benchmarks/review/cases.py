@@ -1,4 +1,4 @@
-"""All cases: raw kernels, and calls of generated functions and constructors.
+"""All raw kernels, each with one launch.
 
 ::
 
@@ -12,6 +12,7 @@ from benchmarks.review.case import ELEMENTS, Case
 from benchmarks.review.copies import copies
 from benchmarks.review.divergent import divergent
 from benchmarks.review.patterns import patterns
+from benchmarks.review.reductions import reductions
 from benchmarks.review.shared import shared
 from benchmarks.review.transposes import transposes
 
@@ -24,5 +25,5 @@ def raw_cases(elements: int = ELEMENTS) -> list[Case]:
     elements : int
         A power of two, at least 2**16: elements of the larger arrays.
     """
-    tables = (copies, transposes, shared, divergent, patterns)
+    tables = (copies, transposes, shared, divergent, patterns, reductions)
     return [case for table in tables for case in table(elements)]

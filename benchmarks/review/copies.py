@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.review.case import Case, floats, integers, zeros
+from benchmarks.review.case import Case, floats, integers, permutation, zeros
 
 _BLOCK = 256
 _DT = np.float32(0.25)
@@ -394,7 +394,7 @@ def _others(n: int) -> list[Case]:
             "scatter",
             _SCATTER,
             lambda: (
-                np.random.default_rng(4).permutation(few).astype(np.int32),
+                permutation(few),
                 floats(few),
                 zeros(few),
             ),
