@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,12 @@ def add_line_information() -> None:
     CompileOptions.for_source = for_source  # type: ignore[method-assign]
 
 
-def launcher(case: Case | Call, arguments: Sequence[Any]) -> Callable[[], object]:
+def runner(case: Case | Call) -> Callable[[Sequence[Any]], object]:
     """Return a function that runs the case on arguments."""
     if isinstance(case, Call):
-        return lambda: case.call(*arguments)
+        return lambda arguments: case.call(*arguments)
     kernel = case.kernel()
-    return lambda: kernel(case.grid, case.block, arguments, shared_mem=case.shared_mem)
+    return lambda arguments: kernel(case.grid, case.block, arguments, shared_mem=case.shared_mem)
 
 
 def uploaded(arguments: Sequence[Any]) -> tuple[Any, ...]:
@@ -100,30 +101,31 @@ def prepared(cases: Sequence[Case | Call]) -> Iterator[tuple[Case | Call, tuple[
 def run_profiled(cases: Sequence[Case | Call]) -> None:
     """Run each case once where the profiler looks, after a call that compiles it."""
     import cupy
-    from cupy.cuda import nvtx
 
     add_line_information()
     for case, arguments in prepared(cases):
         with _failure_shown(case):
-            call = launcher(case, uploaded(arguments))
-            call()
+            run, on_gpu = runner(case), uploaded(arguments)
+            run(on_gpu)
             driver.synchronize(driver.current_ordinal())
-            with _profiler_on():
-                nvtx.RangePush(case.name)
-                call()
+            with _profiled_as(case.name):
+                run(on_gpu)
                 driver.synchronize(driver.current_ordinal())
-                nvtx.RangePop()
-            del call  # the profiler saves all memory that is in use
+            del on_gpu  # the profiler saves all memory that is in use
             print(case.name, flush=True)
         cupy.get_default_memory_pool().free_all_blocks()
 
 
 @contextmanager
-def _profiler_on() -> Iterator[None]:
+def _profiled_as(name: str) -> Iterator[None]:
+    from cupy.cuda import nvtx
+
     driver.check(driver.bindings().cuProfilerStart())
+    nvtx.RangePush(name)
     try:
         yield
     finally:
+        nvtx.RangePop()
         driver.check(driver.bindings().cuProfilerStop())
 
 
@@ -195,7 +197,8 @@ def _seconds(machine: CudaMachine, case: Case | Call, arguments: tuple[Any, ...]
     nbytes = sum(getattr(one, "nbytes", 0) for one in arguments)
     count = min(_MOST_COPIES, -(-_ROTATED_BYTES // max(1, nbytes)))
     copies = [arguments, *(_copied(arguments) for _ in range(count - 1))]
-    sample = machine.time([launcher(case, one) for one in copies], _BUDGET)
+    run = runner(case)
+    sample = machine.time([partial(run, one) for one in copies], _BUDGET)
     machine.free()
     print(f"{case.name}: {1e6 * sample.median:.1f} us", flush=True)
     return round(sample.median, 9)

@@ -180,8 +180,9 @@ def read_report(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the launches of each case, in their order."""
     module = _module()
     found: dict[str, list[dict[str, Any]]] = {}
-    for part in module.load_report(str(path)):
-        for action in part:
+    report = module.load_report(str(path))
+    for part in map(report.range_by_idx, range(report.num_ranges())):
+        for action in map(part.action_by_idx, range(part.num_actions())):
             found.setdefault(_case_of(action), []).append(_launch(module, action))
     return found
 
