@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -218,19 +218,41 @@ def measure(target: Path, only: Sequence[str], folder: Path) -> None:
     profile(report, only)
     times = time_cases(cases)
     launches = read_report(report)
-    seconds = times.pop("seconds")
-    rows = [
-        {
-            "name": case.name,
-            "sort": "raw" if isinstance(case, Case) else "shipped",
-            "bandwidth_bound": case.bandwidth_bound,
-            "seconds": seconds.get(case.name),
-            "launches": launches.get(case.name, []),
-        }
-        for case in cases
-    ]
-    data = {"elements": ELEMENTS, **times, "cases": rows}
+    rows = [row_of(case, times, launches.get(case.name, [])) for case in cases]
+    data = {"elements": ELEMENTS, **times, "cases": [row for row in rows if row]}
+    del data["seconds"]
     target.write_text(to_json(data), encoding="utf-8")
+
+
+def row_of(
+    case: Case | Call, times: Mapping[str, Any], launches: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the figures of a case; None if it failed."""
+    seconds = times["seconds"].get(case.name)
+    if seconds is None or not launches:
+        return None
+    rate = times["copy_bytes"] / times["copy_seconds"]
+    return {
+        "name": case.name,
+        "sort": "raw" if isinstance(case, Case) else "shipped",
+        "bandwidth_bound": case.bandwidth_bound,
+        "seconds": seconds,
+        "copy_share": round(moved_bytes(launches) / seconds / rate, 3),
+        "launches": launches,
+    }
+
+
+def moved_bytes(launches: Sequence[Mapping[str, Any]]) -> int:
+    """Return the bytes that launches moved, between multiprocessors and L2 or L2 and memory.
+
+    The larger of the two: part of what is written is in the L2 cache when a kernel ends, and
+    the memory moves whole sectors where a store fills some of one.
+    """
+    memory = ("dram_read_bytes", "dram_write_bytes")
+    return sum(
+        max(32 * one.get("l2_sectors", 0), sum(one.get(name, 0) for name in memory))
+        for one in launches
+    )
 
 
 def to_json(data: dict[str, Any]) -> str:

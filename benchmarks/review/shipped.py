@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from kspec_kernels import (
-    activations,
     complex,
     filters,
     linear,
@@ -130,12 +129,6 @@ def _elementwise(n: int) -> list[Call]:
             differences.add_reverse,
             lambda: (floats(n, 1), floats(n, 2), zeros(n)),
             lambda x, y, z: x + y[::-1],
-        ),
-        Call(
-            "clipped_relu_half",
-            activations.clipped_relu,
-            lambda: (floats(n).astype("float16"), np.float16(0.5), zeros(n, "float16")),
-            lambda x, cap, y: np.minimum(x, cap),
         ),
         Call(
             "abs_squared",
