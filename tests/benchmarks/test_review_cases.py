@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,28 @@ def check(got: Any, want: Any) -> None:
     tolerance = 2e-3 if got.dtype == np.float16 else 2e-4
     got, want = (np.asarray(one).astype(np.float64).ravel() for one in (got, want))
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=1e-3)
+
+
+def measured() -> dict[str, Any]:
+    """Return the figures of each case."""
+    file = Path(__file__).parents[2] / "benchmarks/review/measured_h200.json"
+    return {row["name"]: row for row in json.loads(file.read_text(encoding="utf-8"))["cases"]}
+
+
+def test_every_case_is_measured() -> None:
+    assert list(measured()) == [case.name for case in (*RAW, *SHIPPED)]
+
+
+@pytest.mark.parametrize("case", raw_cases(), ids=lambda case: case.name)
+def test_measured_launches_are_those_of_the_cases(case: Case) -> None:
+    (launch,) = measured()[case.name]["launches"]
+    ones = (1, 1, 1)
+    assert launch["kernel"] == case.name
+    assert tuple(launch["grid"]) == (*case.grid, *ones)[:3]
+    assert tuple(launch["block"]) == (*case.block, *ones)[:3]
+    lines = case.code.split("\n")
+    for row in launch["lines"]:  # statements, not declarations
+        assert lines[row["line"] - 1].rstrip().endswith((";", ")"))
 
 
 def test_names_are_unique() -> None:
