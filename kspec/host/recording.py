@@ -88,6 +88,8 @@ class Traffic:
         Sectors between multiprocessors and the second cache.
     dram_loads, dram_stores : int
         Sectors between that and memory, if it kept what neighbouring blocks share.
+    dram_partial : int
+        Sectors stored of which some bytes are not: memory has to be read for them.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Traffic:
     l2_atomics: int
     dram_loads: int
     dram_stores: int
+    dram_partial: int
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,7 @@ def read_recording(record: runtime.ReviewRecord) -> Recording:
                 one.l2_atomics,
                 one.dram_loads,
                 one.dram_stores,
+                one.dram_partial,
             )
             for one in record.regions[: record.region_count]
         ),

@@ -121,6 +121,7 @@ class TrafficRecord(ctypes.Structure):
         ("l2_atomics", ctypes.c_uint64),
         ("dram_loads", ctypes.c_uint64),
         ("dram_stores", ctypes.c_uint64),
+        ("dram_partial", ctypes.c_uint64),
     )
 
 

@@ -35,8 +35,10 @@ class AccessedLine:
         Sectors of 32 bytes that a request touches; of shared memory 0.
     bytes_used, bytes_moved : int
         Bytes that threads asked for, each once in a request, and those of all sectors.
+    passes : int
+        Passes of shared memory; of others 0.
     conflict_ways : float
-        Passes of shared memory for each that is needed: 1 without conflicts; of others 0.
+        Passes for each that is needed: 1 without conflicts; of other memory 0.
     misaligned : float
         Share of the requests that begin within a sector.
     contention : float
@@ -52,6 +54,7 @@ class AccessedLine:
     sectors_per_request: float
     bytes_used: int
     bytes_moved: int
+    passes: int
     conflict_ways: float
     misaligned: float
     contention: float
@@ -183,6 +186,7 @@ def _line(
         sectors / requests if space == "global" else 0.0,
         round(sum(one.bytes for one in ones) * scale),
         round(sectors * SECTOR * scale),
+        round(sum(one.wavefronts for one in ones) * scale),
         sum(one.wavefronts for one in ones) / ideal if ideal else 0.0,
         sum(one.misaligned for one in ones) / requests,
         sum(one.contention for one in ones) / requests,

@@ -123,7 +123,9 @@ static void count_request(Review* review, const Event& event, Request* request) 
     unsigned found = sectors_of(sorted, request->count, event.size, sectors, &site->bytes);
     site->sectors += found;
     site->misaligned += sorted[0] % SECTOR_BYTES != 0;
-    count_traffic(review, region, sectors, found, access);
+    Request ordered = *request;
+    memcpy(ordered.address, sorted, request->count * sizeof *sorted);
+    count_traffic(review, region, ordered, sectors, found, access);
   }
   if (access == CLASS_ATOMIC) site->contention += most_alike(sorted, request->count);
 }
@@ -337,6 +339,13 @@ static bool begin_review(Check* check, const Job* job) {
 
 static const ReviewSummary* finished_review() {
   Review* review = &launch_review;
+  for (unsigned i = 0; i < review->region_count; i++) review->regions[i].dram_partial = 0;
+  for (size_t i = 0; i < review->mark_capacity; i++) {
+    const SectorMark& mark = review->marks[i];
+    if (!mark.key || !mark.stored || mark.written == ~0u) continue;
+    uint64_t region = (mark.key - 1) * SECTOR_BYTES >> 48;
+    if (region < review->region_count) review->regions[region].dram_partial++;
+  }
   review->summary.sites = review->sites;
   review->summary.basic_blocks = review->nodes;
   review->summary.basic_block_count = review->node_count;

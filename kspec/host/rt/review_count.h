@@ -1,8 +1,8 @@
 // One access of a warp in, what a GPU's memory has to do for it out.
 //
 // A request to global memory moves whole sectors of 32 bytes. Shared memory has 32 banks of 4 bytes:
-// in one pass, a wavefront, each of them gives one word to whoever wants it. Accesses of 8 bytes go
-// in two halves of a warp, those of 16 in four quarters.
+// in one pass, a wavefront, each of them gives one word to all threads that want it. Accesses of 16
+// bytes go in two halves of a warp (as Nsight Compute counts them on an H200).
 #pragma once
 
 #include <stdlib.h>
@@ -55,25 +55,27 @@ static unsigned sectors_of(const uint64_t* sorted, unsigned count, unsigned size
   return found;
 }
 
-// The passes that a part of a warp needs for words in the banks of shared memory.
-static unsigned passes_of(const uint64_t* sorted, unsigned count, unsigned size) {
+// The passes that a part of a warp needs for words in the banks of shared memory, and the fewest for
+// so many different words.
+static void count_passes(ReviewSite* site, const uint64_t* sorted, unsigned count, unsigned size) {
   unsigned char load[BANKS] = {};
   uint64_t previous = ~0ull;
-  unsigned most = 0;
+  unsigned most = 0, words = 0;
   for (unsigned i = 0; i < count; i++)
     for (uint64_t word = sorted[i] / BANK_BYTES; word <= (sorted[i] + size - 1) / BANK_BYTES;
          word++) {
       if (previous != ~0ull && word <= previous) continue;
       previous = word;
+      words++;
       unsigned passes = ++load[word % BANKS];
       if (passes > most) most = passes;
     }
-  return most;
+  site->wavefronts += most;
+  site->ideal += (words + BANKS - 1) / BANKS;
 }
 
 static void count_wavefronts(ReviewSite* site, const Request& request) {
-  const unsigned parts = request.size <= BANK_BYTES ? 1 : request.size <= 8 ? 2 : 4;
-  const unsigned width = WARP_SIZE / parts;
+  const unsigned parts = request.size > 8 ? 2 : 1, width = WARP_SIZE / parts;
   for (unsigned part = 0; part < parts; part++) {
     Request some;
     some.count = 0, some.size = request.size;
@@ -82,8 +84,7 @@ static void count_wavefronts(ReviewSite* site, const Request& request) {
     if (!some.count) continue;
     uint64_t sorted[WARP_SIZE];
     sort_addresses(some, sorted);
-    site->wavefronts += passes_of(sorted, some.count, some.size);
-    site->ideal++;
+    count_passes(site, sorted, some.count, some.size);
   }
 }
 
@@ -116,8 +117,18 @@ static SectorMark* mark_of(Review* review, uint64_t sector) {
   return &review->marks[place];
 }
 
-static void count_traffic(Review* review, ReviewRegion* region, const uint64_t* sectors,
-                          unsigned count, AccessClass access) {
+// The bytes of a sector that an access of a thread covers, as a set.
+static uint32_t bytes_in(uint64_t sector, uint64_t address, unsigned size) {
+  uint64_t begin = sector * SECTOR_BYTES, from = address > begin ? address - begin : 0;
+  uint64_t to = address + size - begin;
+  if (address + size <= begin || from >= SECTOR_BYTES) return 0;
+  if (to > SECTOR_BYTES) to = SECTOR_BYTES;
+  return (uint32_t)(((1ull << (to - from)) - 1) << from);
+}
+
+static void count_traffic(Review* review, ReviewRegion* region, const Request& request,
+                          const uint64_t* sectors, unsigned count, AccessClass access) {
+  unsigned thread = 0;  // sorted, as the sectors are
   for (unsigned i = 0; i < count; i++) {
     SectorMark* mark = mark_of(review, sectors[i]);
     if (!mark) {
@@ -134,8 +145,14 @@ static void count_traffic(Review* review, ReviewRegion* region, const uint64_t* 
     if (access != CLASS_STORE && mark->loaded != review->block.run && mark->stored != review->block.run)
       region->dram_loads++;
     if (access != CLASS_STORE) mark->loaded = review->block.run;
-    if (access != CLASS_LOAD && mark->stored != review->block.run) region->dram_stores++;
-    if (access != CLASS_LOAD) mark->stored = review->block.run;
+    if (access == CLASS_LOAD) continue;
+    if (mark->stored != review->block.run) region->dram_stores++, mark->written = 0;
+    mark->stored = review->block.run;
+    if (access == CLASS_ATOMIC) mark->written = ~0u;
+    const uint64_t end = (sectors[i] + 1) * SECTOR_BYTES;
+    while (thread && request.address[thread - 1] + request.size > end - SECTOR_BYTES) thread--;
+    for (; thread < request.count && request.address[thread] < end; thread++)
+      mark->written |= bytes_in(sectors[i], request.address[thread], request.size);
   }
 }
 

@@ -77,6 +77,7 @@ struct ReviewRegion {
   uint64_t l2_atomics;
   uint64_t dram_loads;     // sectors, each once in a run of blocks
   uint64_t dram_stores;
+  uint64_t dram_partial;   // those of which some bytes are not written: memory has to be read
 };
 
 struct ReviewSummary {
@@ -93,6 +94,7 @@ struct ReviewSummary {
 struct SectorMark {
   uint64_t key;  // 0: nothing is here
   uint32_t block, loaded, stored;  // the last sampled block that loaded it, and the last runs
+  uint32_t written;  // its bytes that the last of these wrote, as a set
 };
 
 struct FlowEdge {

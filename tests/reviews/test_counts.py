@@ -1,0 +1,285 @@
+"""Counts of small kernels that are known by hand: one warp, or a few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.reviews.lines import AccessedLine
+from kspec.reviews.review import LaunchReview
+
+
+def reviewed(
+    body: str,
+    *arguments: Any,
+    grid: tuple[int, ...] = (1,),
+    block: tuple[int, ...] = (32,),
+    parameters: str = "const float* x, float* y",
+    before: str = "",
+    **keywords: Any,
+) -> LaunchReview:
+    """Return the review of one launch of a kernel with this body."""
+    code = f'{before}\nextern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
+    arguments = arguments or (np.arange(4096, dtype="f4"), np.zeros(4096, "f4"))
+    (launch,) = kspec.review(
+        kspec.RawKernel(code, "k"), grid, block, arguments, **keywords
+    ).launches
+    return launch
+
+
+def line(launch: LaunchReview, space: str, kind: str) -> AccessedLine:
+    """Return the only line with accesses of a kind."""
+    (found,) = (one for one in launch.lines if (one.space, one.kind) == (space, kind))
+    return found
+
+
+INDICES = {
+    "i": (4, 128),
+    "i + 1": (5, 128),  # begins within a sector, ends within another
+    "i + 8": (4, 128),
+    "2 * i": (8, 128),
+    "3 * i": (12, 128),
+    "8 * i": (32, 128),
+    "32 * i": (32, 128),
+    "31 - i": (4, 128),
+    "i / 2": (2, 64),
+    "0": (1, 4),
+    "i ^ 1": (4, 128),
+}
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_sectors_of_a_load(index: str) -> None:
+    sectors, nbytes = INDICES[index]
+    launch = reviewed(f"int i = threadIdx.x;\nfloat v = x[{index}];\ny[i] = v;")
+    load = line(launch, "global", "load")
+    assert (load.requests, load.lanes, load.sectors_per_request) == (1, 32, sectors)
+    assert (load.bytes_used, load.bytes_moved) == (nbytes, 32 * sectors)
+    assert load.efficiency == nbytes / (32 * sectors)
+    assert (load.file, load.line) == ("kernel.cu", 4)
+    assert line(launch, "global", "store").sectors_per_request == 4
+
+
+def test_arrays_begin_where_a_gpu_would_have_them() -> None:
+    memory = np.zeros(4097, "f4")
+    body = "y[threadIdx.x] = x[threadIdx.x];"
+    odd = reviewed(body, memory[1:], np.zeros(64, "f4"))
+    assert line(odd, "global", "load").sectors_per_request == 5
+    assert line(odd, "global", "load").misaligned == 1
+    even = reviewed(body, memory[:4096], np.zeros(64, "f4"))
+    assert line(even, "global", "load").sectors_per_request == 4
+    assert line(even, "global", "load").misaligned == 0
+
+
+@pytest.mark.parametrize(("kind", "sectors"), [("char", 1), ("short", 2), ("double", 8)])
+def test_sectors_of_other_sizes(kind: str, sectors: int) -> None:
+    array = np.zeros(64, {"char": "i1", "short": "i2", "double": "f8"}[kind])
+    launch = reviewed(
+        "y[threadIdx.x] = x[threadIdx.x];",
+        array,
+        array.copy(),
+        parameters=f"const {kind}* x, {kind}* y",
+    )
+    assert line(launch, "global", "load").sectors_per_request == sectors
+    assert line(launch, "global", "store").sectors_per_request == sectors
+
+
+def test_a_vector_is_one_request() -> None:
+    launch = reviewed("y[threadIdx.x] = x[threadIdx.x];", parameters="const float4* x, float4* y")
+    load = line(launch, "global", "load")
+    assert (load.requests, load.sectors_per_request, load.bytes_used) == (1, 16, 512)
+
+
+def test_a_struct_is_copied_in_pieces() -> None:
+    launch = reviewed(
+        "y[threadIdx.x] = x[threadIdx.x];",
+        before="struct Three { float a, b, c; };",
+        parameters="const Three* x, Three* y",
+    )
+    load = line(launch, "global", "load")
+    assert (load.requests, load.lanes, load.sectors_per_request) == (3, 96, 12)
+
+
+CONFLICTS = {
+    "s[i]": 1,
+    "s[2 * i]": 2,
+    "s[3 * i]": 1,
+    "s[4 * i]": 4,
+    "s[32 * i]": 32,
+    "s[33 * i]": 1,
+    "s[0]": 1,
+    "s[i / 4]": 1,
+    "s[16 * i]": 16,
+}
+
+
+@pytest.mark.parametrize("element", CONFLICTS)
+def test_conflicts_of_shared_memory(element: str) -> None:
+    launch = reviewed(
+        "__shared__ float s[1056];\nint i = threadIdx.x;\n"
+        f"s[i] = x[i];\n__syncthreads();\ny[i] =\n  {element};"
+    )
+    load = line(launch, "shared", "load")
+    assert (load.requests, load.conflict_ways, load.passes) == (
+        1,
+        CONFLICTS[element],
+        CONFLICTS[element],
+    )
+    assert line(launch, "shared", "store").conflict_ways == 1
+
+
+def test_passes_of_wide_words() -> None:
+    body = (
+        "__shared__ double s[64];\nint i = threadIdx.x;\n"
+        "s[i] = i;\n__syncthreads();\ny[i] =\n  s[{}];"
+    )
+    contiguous = line(reviewed(body.format("i")), "shared", "load")
+    assert (contiguous.passes, contiguous.conflict_ways) == (2, 1)
+    strided = line(reviewed(body.format("2 * i")), "shared", "load")
+    assert (strided.passes, strided.conflict_ways) == (4, 2)
+    assert line(reviewed(body.format("0")), "shared", "load").passes == 1
+
+
+def test_dynamic_shared_memory_counts_alike() -> None:
+    launch = reviewed(
+        "extern __shared__ float s[];\nint i = threadIdx.x;\n"
+        "s[i] = x[i];\n__syncthreads();\ny[i] = s[8 * i % 64];",
+        shared_mem=4096,
+    )
+    assert line(launch, "shared", "load").conflict_ways == 2  # eight words
+    assert launch.shared_mem == 4096
+
+
+def test_threads_part_and_meet_again() -> None:
+    launch = reviewed(
+        "int i = threadIdx.x;\nif (i % 2)\n  y[i] = 1;\nelse\n  y[i] = x[i];\ny[i + 64] = 2;"
+    )
+    stores = [one for one in launch.lines if one.kind == "store"]
+    assert [(one.line, one.requests, one.lanes) for one in stores] == [
+        (5, 1, 16),
+        (7, 1, 16),
+        (8, 1, 32),
+    ]
+    (branch,) = launch.branches
+    assert (branch.line, branch.visits, branch.diverged, branch.active) == (4, 1, 1.0, 32)
+
+
+def test_warps_that_go_together_do_not_part() -> None:
+    launch = reviewed(
+        "int i = threadIdx.x;\nif (i < 32)\n  y[i] = x[i];\nelse\n  y[i] = 1;", block=(64,)
+    )
+    assert launch.branches == ()
+    assert [one.active for one in launch.lines if one.kind == "store"] == [32, 32]
+
+
+def test_a_loop_goes_on_as_long_as_its_longest_thread() -> None:
+    launch = reviewed(
+        "int i = threadIdx.x;\nfloat sum = 0;\nfor (int k = 0; k <= i; k++)\n"
+        "  sum += x[64 * k + i];\ny[i] = sum;"
+    )
+    load = line(launch, "global", "load")
+    assert (load.requests, load.lanes) == (32, 32 * 33 // 2)
+    store = line(launch, "global", "store")
+    assert (store.requests, store.lanes) == (1, 32)
+
+
+def test_threads_of_nested_loops_meet_in_each_turn() -> None:
+    launch = reviewed(
+        "int i = threadIdx.x;\nfloat sum = 0;\nfor (int n = 0; n < 4; n++)\n"
+        "  for (int k = 0; k < (i + 8 * n) % 32; k++)\n    sum += x[32 * k + i];\ny[i] = sum;"
+    )
+    # In each turn, the longest of the inner loops is 31.
+    assert line(launch, "global", "load").requests == 4 * 31
+
+
+def test_threads_that_return_early() -> None:
+    launch = reviewed(
+        "int i = threadIdx.x;\nif (i >= 20) return;\ny[i] = x[i];\nif (i >= 10) return;\ny[i + 64] = 1;"
+    )
+    stores = [one for one in launch.lines if one.kind == "store"]
+    assert [(one.line, one.requests, one.lanes) for one in stores] == [(5, 1, 20), (7, 1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [("atomicAdd(y, 1.f)", "float"), ("atomicAdd(y, 1)", "int"), ("atomicMax(y, 3)", "int")],
+)
+def test_an_atomic_is_one_request(call: str, kind: str) -> None:
+    launch = reviewed(
+        f"{call};", np.zeros(4, "f4" if kind == "float" else "i4"), parameters=f"{kind}* y"
+    )
+    (atomic,) = launch.lines
+    assert (atomic.space, atomic.kind, atomic.requests) == ("global", "atomic", 1)
+    assert (atomic.sectors_per_request, atomic.contention) == (1, 32)
+
+
+def test_contention_of_a_histogram() -> None:
+    keys = np.repeat(np.arange(8, dtype="i4"), 4)
+    launch = reviewed(
+        "__shared__ int bins[8];\nif (threadIdx.x < 8) bins[threadIdx.x] = 0;\n"
+        "__syncthreads();\natomicAdd(&bins[x[threadIdx.x]], 1);",
+        keys,
+        parameters="const int* x",
+    )
+    assert line(launch, "shared", "atomic").contention == 4
+
+
+def test_a_failed_compare_and_swap_is_an_atomic() -> None:
+    launch = reviewed("atomicCAS(y, 5, 6);", np.zeros(1, "i4"), parameters="int* y")
+    (atomic,) = launch.lines
+    assert (atomic.kind, atomic.requests, atomic.lanes) == ("atomic", 1, 32)
+
+
+def test_constants_are_not_global() -> None:
+    launch = reviewed(
+        "y[threadIdx.x] = c[threadIdx.x % 8] + d[threadIdx.x];",
+        before="__constant__ float c[8]; __device__ float d[32];",
+    )
+    assert line(launch, "constant", "load").lanes == 32
+    assert line(launch, "global", "load").sectors_per_request == 4
+
+
+def test_a_grid_is_sampled_and_scaled() -> None:
+    x = np.zeros(1 << 20, "f4")
+    launch = reviewed(
+        "int i = blockIdx.x * 256 + threadIdx.x;\ny[i] = x[i] + 1;",
+        x,
+        np.zeros_like(x),
+        grid=(4096,),
+        block=(256,),
+    )
+    assert (launch.blocks, launch.sampled) == (4096, 128)
+    assert line(launch, "global", "load").requests == 32768
+
+
+def test_results_are_those_of_a_plain_launch() -> None:
+    x, y = np.arange(1 << 20, dtype="f4"), np.zeros(1 << 20, "f4")
+    reviewed(
+        "int i = blockIdx.x * 256 + threadIdx.x;\ny[i] = x[i] + blockIdx.x;",
+        x,
+        y,
+        grid=(4096,),
+        block=(256,),
+    )
+    np.testing.assert_array_equal(y, x + np.arange(4096).repeat(256))
+
+
+def test_blocks_of_a_grid_that_meet() -> None:
+    code = (
+        "#include <cooperative_groups.h>\n"
+        'extern "C" __global__ void k(float* x, float* y) {\n'
+        "  int i = blockIdx.x * 32 + threadIdx.x;\n  x[i] = i;\n"
+        "  cooperative_groups::this_grid().sync();\n  y[i] = x[127 - i];\n}"
+    )
+    kernel = kspec.RawKernel(code, "k", enable_cooperative_groups=True)
+    x, y = np.zeros(128, "f4"), np.zeros(128, "f4")
+    (launch,) = kspec.review(kernel, (4,), (32,), (x, y)).launches
+    np.testing.assert_array_equal(y, np.arange(128)[::-1])
+    assert [(one.kind, one.requests, one.sectors_per_request) for one in launch.lines] == [
+        ("store", 4, 4),
+        ("load", 4, 4),
+        ("store", 4, 4),
+    ]
