@@ -4,10 +4,13 @@ With the option the spec files of the project around pytest's root are collected
 tests: ``specs/norms.toml::l2norm[host]``.  They join what is run unless the command line names
 other files.
 
+With ``--kspec-review`` every launch on the host device is reviewed (`kspec.review`), and kernels
+are listed at the end, those that move the most for nothing first.
+
 With ``kspec_watch = true`` in the configuration of pytest, the project's generated package is
 written again when tests import it and the specs have changed, as in an editable install.
 
-Without both the plugin does nothing and imports nothing.
+Without these the plugin does nothing and imports nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+Row = list[Any]  # `kspec.reviews.table.row_of`
 
 if TYPE_CHECKING:
     from kspec.build.properties.runner import Outcome, Subject
@@ -43,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         metavar="DEVICE",
         help="host, cuda or cuda:N; repeat it (all present)",
+    )
+    group.addoption(
+        "--kspec-review",
+        action="store_true",
+        help="review what the tests launch on the host device: sectors, conflicts, divergence",
     )
     parser.addini(
         "kspec_watch",
@@ -75,7 +85,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Open the project, if kernels shall be tested."""
+    """Open the project, if kernels shall be tested, and review launches if that is asked for."""
+    if config.getoption("--kspec-review"):
+        config.pluginmanager.register(Reviews(), "kspec-reviews")
     if not config.getoption("--kspec"):
         return
     from kspec.errors import KspecError
@@ -142,6 +154,40 @@ class Kernels:
             self._subjects[unit.stem] = []
         for one in subjects(plan, import_package(plan.settings.package_folder)):
             self._subjects[one.name.partition(".")[0]].append(one)
+
+
+_REVIEWED = "kspec-review"  # of the properties of a report, in which xdist's workers send them
+
+
+class Reviews:
+    """Reviews all launches of the tests, and lists them at the end."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], Row] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Record the launches of a test."""
+        from kspec.reviews.call import reviewing
+        from kspec.reviews.table import row_of
+
+        with reviewing() as launches:
+            yield
+        rows = {tuple(row) for row in map(row_of, launches)}
+        item.user_properties += [(_REVIEWED, list(row)) for row in sorted(rows)]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the reviews of a test."""
+        for name, row in report.user_properties if report.when == "call" else ():
+            if name == _REVIEWED and isinstance(row, list):
+                self._rows[row[0], row[1]] = row
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """List the kernels."""
+        from kspec.reviews.table import rows_text
+
+        terminalreporter.section("kspec: reviews of launches on the host device")
+        terminalreporter.write_line(rows_text(list(self._rows.values())))
 
 
 class SpecFileCollector(pytest.File):

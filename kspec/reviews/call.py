@@ -49,7 +49,7 @@ def review(function: Callable[..., Any], *args: Any, gpu: str = "H200", **keywor
     >>> {line.sectors_per_request for line in r.lines if line.space == "global"}
     {16.0}
     """
-    with reviewing(gpu) as launches:
+    with _reviewing(gpu, everywhere=True) as launches:
         function(*args, **keywords)
     if not launches:
         name = getattr(function, "__name__", None) or getattr(function, "name", repr(function))
@@ -74,11 +74,17 @@ def reviewing(gpu: str = "H200") -> Iterator[list[LaunchReview]]:
     list of LaunchReview
         One for each launch, in their order; it grows.
     """
+    with _reviewing(gpu, everywhere=False) as launches:
+        yield launches
+
+
+@contextmanager
+def _reviewing(gpu: str, everywhere: bool) -> Iterator[list[LaunchReview]]:
     machine = machine_of(gpu)
     launches: list[LaunchReview] = []
 
     def keep(launch: ReviewedLaunch) -> None:
-        launches.append(review_launch(launch, machine))
+        launches.append(review_launch(launch, machine, everywhere))
 
     with (
         recording(keep),

@@ -72,7 +72,9 @@ def residency_on(launch: ReviewedLaunch, machine: Machine) -> Residency:
     )
 
 
-def residencies(launch: ReviewedLaunch, machine: Machine) -> tuple[Residency, ...]:
-    """Return the residency on a machine, and on one of each other architecture."""
-    others = (machine_of(arch) for arch in ARCHS if arch != machine.arch)
+def residencies(
+    launch: ReviewedLaunch, machine: Machine, everywhere: bool
+) -> tuple[Residency, ...]:
+    """Return the residency on a machine and, if wanted, on one of each other architecture."""
+    others = (machine_of(arch) for arch in ARCHS if everywhere and arch != machine.arch)
     return tuple(residency_on(launch, one) for one in (machine, *others))

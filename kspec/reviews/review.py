@@ -8,7 +8,7 @@ from typing import Any
 from kspec.host.recording import ReviewedLaunch
 from kspec.reviews.launches import Residency, residencies
 from kspec.reviews.lines import AccessedLine, Branch, locate
-from kspec.reviews.machine import Machine, machine_of
+from kspec.reviews.machine import MACHINES, Machine
 from kspec.reviews.prediction import Prediction, predict
 
 SCHEMA = 1  # of `Review.to_dict`
@@ -142,11 +142,12 @@ class Review:
         return table(self)
 
 
-def review_launch(launch: ReviewedLaunch, machine: Machine | str = "H200") -> LaunchReview:
-    """Return the review of a recorded launch."""
-    machine = machine_of(machine) if isinstance(machine, str) else machine
+def review_launch(
+    launch: ReviewedLaunch, machine: Machine = MACHINES[0], everywhere: bool = False
+) -> LaunchReview:
+    """Return the review of a recorded launch; `everywhere`: on other architectures, too."""
     located = locate(launch)
-    places = residencies(launch, machine)
+    places = residencies(launch, machine, everywhere)
     recorded = launch.recording
     return LaunchReview(
         launch.kernel,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kspec.reviews.lines import AccessedLine
 
@@ -17,6 +17,39 @@ _HEAD = f"{'line':>24} {'access':<15} {'requests':>10} {'sectors':>7} {'used':>5
 def table(review: Review) -> str:
     """Return a review as text."""
     return "\n\n".join("\n".join(_launch(one)) for one in review.launches)
+
+
+def row_of(one: LaunchReview) -> list[str | float]:
+    """Return a launch in short.
+
+    Kernel, launch, sectors of those needed, most sectors and passes of a line, threads, time.
+    """
+    sectors = [line.sectors_per_request for line in one.lines if line.space == "global"]
+    ways = [line.conflict_ways for line in one.lines if line.space == "shared"]
+    needed = sum(line.sectors_needed * line.requests for line in one.lines)
+    moved = sum(max(1.0, line.sectors_per_request) * line.requests for line in one.lines)
+    return [
+        one.kernel,
+        f"{_shape(one.grid)}, {_shape(one.block)}",
+        moved / needed if needed else 1.0,
+        max(sectors, default=0.0),
+        max(ways, default=0.0),
+        one.warp_efficiency,
+        one.prediction.microseconds,
+    ]
+
+
+def rows_text(rows: list[list[Any]]) -> str:
+    """Return launches as a table, those first that move the most beside what they need."""
+    if not rows:
+        return "nothing was launched on the host device"
+    lines = [f"{'kernel':<36} {'grid, block':<18} {'sectors':>7} {'ways':>5} {'threads':>7}"]
+    for kernel, launch, _, sectors, ways, threads, _ in sorted(rows, key=lambda row: -row[2]):
+        name = kernel if len(kernel) <= 36 else kernel[:35] + "…"
+        lines.append(f"{name:<36} {launch:<18} {sectors:7.2f} {ways:5.1f} {threads:7.1f}")
+    lines.append("the worst line of each: sectors of a request, passes of a request of shared")
+    lines.append("memory for each that is needed; threads of 32 in an instruction")
+    return "\n".join(lines)
 
 
 def _launch(one: LaunchReview) -> Iterator[str]:
@@ -49,7 +82,9 @@ def _launch(one: LaunchReview) -> Iterator[str]:
 
 
 def _shape(extents: tuple[int, int, int]) -> str:
-    return " x ".join(str(one) for one in extents)
+    """Return extents as CUDA programmers write them: without ones at the end."""
+    kept = max((k + 1 for k, extent in enumerate(extents) if extent > 1), default=1)
+    return "x".join(str(extent) for extent in extents[:kept])
 
 
 def _place(file: str, line: int) -> str:

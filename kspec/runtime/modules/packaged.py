@@ -22,6 +22,7 @@ from kspec.model.manifest import ImageEntry, ModuleEntry
 from kspec.model.stages import (
     STAGES,
     CudaSource,
+    Figures,
     Header,
     Image,
     Specialization,
@@ -79,6 +80,12 @@ class ImageProvider(Provider):
             if self._image is None:
                 self._image = self._read(entry)
             return self._image
+
+    def figures(self, wanted: Wanted, arch: str) -> Figures | None:
+        """Return the figures of the image, which the manifest has."""
+        entry = self._entry.image
+        known = entry.figures.get(arch, {}) if entry is not None else {}
+        return known.get(wanted.name_expression)
 
     def describe(self, wanted: Wanted) -> str:
         """Return the image's specializations of the wanted kernel, a line for each."""

@@ -80,6 +80,10 @@ class Provider:
         """Return the compiler's name of `wanted`; None without a compiler."""
         return None
 
+    def figures(self, wanted: Wanted, arch: str) -> Figures | None:
+        """Return the figures that a compiler gave or gives `wanted`; None if there are none."""
+        return None
+
     def describe(self, wanted: Wanted) -> str:
         """Return a list of available kernels, for the error that nothing was found."""
         raise NotImplementedError
@@ -134,6 +138,15 @@ class CompilingProvider(Provider):
     def source_of(self, wanted: Wanted) -> CudaSource | None:
         """Return the source of `wanted`."""
         return self.source(wanted)
+
+    def figures(self, wanted: Wanted, arch: str) -> Figures | None:
+        """Compile `wanted` and return its figures; None where that cannot be done."""
+        try:
+            image = compile_for(self.source(wanted), Target(arch))
+        except (CompileError, ToolNotFoundError):
+            return None
+        symbol = find_symbol(wanted.name_expression, image.symbols)
+        return image.figures.get(wanted.name_expression) or image.figures.get(symbol or "")
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Compile only the one expression, whose types may have other names in the source."""
@@ -466,14 +479,6 @@ def _beside(loader: Callable[[], KernelLoader | None], wanted: Wanted, device: D
 
 
 def _figures(providers: Sequence[Provider], wanted: Wanted, arch: str) -> Figures | None:
-    """Return the figures that a compiler for GPUs gives for a kernel; None if there is none."""
-    source = _source(providers, wanted)
-    if source is None:
-        return None
-    try:
-        image = compile_for(source, Target(arch))
-    except (CompileError, ToolNotFoundError):
-        return None
-    found = find_symbol(wanted.name_expression, image.symbols)
-    names = {wanted.name_expression, found or wanted.name_expression}
-    return next((one for name, one in image.figures.items() if name in names), None)
+    """Return the figures that a compiler for GPUs gives for a kernel; None if there are none."""
+    found = (provider.figures(wanted, arch) for provider in providers)
+    return next((one for one in found if one is not None), None)
