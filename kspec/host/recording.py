@@ -36,8 +36,9 @@ class MemoryAccess:
         Bytes that a thread accesses.
     requests, lanes : int
         Warps that executed it, and their threads that took part.
-    sectors, bytes : int
-        Sectors of 32 bytes that were touched, and bytes asked for, in each request once.
+    sectors, tags, bytes : int
+        Sectors of 32 bytes that were touched, lines of 128 bytes, and bytes asked for: in each
+        request once.
     wavefronts, ideal : int
         Passes of shared memory, and the fewest there could be.
     contention : int
@@ -55,6 +56,7 @@ class MemoryAccess:
     requests: int
     lanes: int
     sectors: int
+    tags: int
     bytes: int
     wavefronts: int
     ideal: int
@@ -181,6 +183,7 @@ def read_recording(record: runtime.ReviewRecord) -> Recording:
                 one.requests,
                 one.lanes,
                 one.sectors,
+                one.tags,
                 one.bytes,
                 one.wavefronts,
                 one.ideal,

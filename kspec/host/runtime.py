@@ -88,6 +88,7 @@ class SiteRecord(ctypes.Structure):
         ("requests", ctypes.c_uint64),
         ("lanes", ctypes.c_uint64),
         ("sectors", ctypes.c_uint64),
+        ("tags", ctypes.c_uint64),
         ("bytes", ctypes.c_uint64),
         ("wavefronts", ctypes.c_uint64),
         ("ideal", ctypes.c_uint64),

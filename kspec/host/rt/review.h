@@ -122,6 +122,8 @@ static void count_request(Review* review, const Event& event, Request* request) 
     uint64_t sectors[2 * WARP_SIZE];
     unsigned found = sectors_of(sorted, request->count, event.size, sectors, &site->bytes);
     site->sectors += found;
+    for (unsigned i = 0; i < found; i++)
+      site->tags += !i || sectors[i] / LINE_SECTORS != sectors[i - 1] / LINE_SECTORS;
     site->misaligned += sorted[0] % SECTOR_BYTES != 0;
     Request ordered = *request;
     memcpy(ordered.address, sorted, request->count * sizeof *sorted);

@@ -12,6 +12,7 @@ namespace kspec_host {
 
 enum : unsigned {
   SECTOR_BYTES = 32,
+  LINE_SECTORS = 4,  // of a line of the first cache
   BANKS = 32,
   BANK_BYTES = 4,
   // Of the events of a block: 256 MiB. What a thread does later is not seen.
@@ -53,6 +54,7 @@ struct ReviewSite {
   uint16_t size;          // bytes of a thread's access
   uint64_t requests, lanes;
   uint64_t sectors;              // of 32 bytes, for all requests
+  uint64_t tags;                 // of cache lines, which have four of them
   uint64_t bytes;                // that threads asked for, each byte once in a request
   uint64_t wavefronts, ideal;    // of shared memory
   uint64_t contention;           // threads with the same address, the most in each request

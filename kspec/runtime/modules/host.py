@@ -140,7 +140,7 @@ class HostKernel:
         figures = (self._figures_of(gpu.arch) if self._figures_of else None) or Figures()
         shared = shared_mem + max(0, figures.shared_bytes)
         found = occupancy(gpu.arch, threads, figures.registers, shared)
-        return found.blocks if found else 1
+        return found.blocks * gpu.multiprocessors if found else 1
 
     def _check(self, launch: Launch, params: PackedParameters) -> None:
         check_parameters(self, params)

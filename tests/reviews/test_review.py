@@ -1,0 +1,153 @@
+"""The review of a call as a value: data, table, page, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kspec
+from kspec.errors import HostFault, NotSupportedError
+from kspec.reviews.review import LaunchReview
+from tests.projects import ROOT
+
+CODE = r"""
+extern "C" __global__ void column(const float* x, float* y, int n) {
+  __shared__ float s[1024];
+  int i = threadIdx.x;
+  s[32 * i] = x[n * i];
+  __syncthreads();
+  if (i % 2) y[i] = s[32 * i];
+}
+"""
+N = 64
+
+
+def column() -> kspec.Review:
+    x = np.arange(32 * N, dtype="f4")
+    return kspec.review(
+        kspec.RawKernel(CODE, "column"), (1,), (32,), (x, np.zeros(32, "f4"), np.int32(N))
+    )
+
+
+def test_data_has_a_schema() -> None:
+    data = column().to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["schema"] == 1 and data["kernel"] == "column"
+    load = data["lines"][0]
+    assert {name: load[name] for name in ("file", "line", "space", "kind")} == {
+        "file": "kernel.cu",
+        "line": 5,
+        "space": "global",
+        "kind": "load",
+    }
+    assert load["requests"] == 1 and load["sectors_per_request"] == 32
+    assert load["bytes_used"] == 128 and load["bytes_moved"] == 1024
+    shared = [one for one in data["lines"] if one["space"] == "shared"]
+    assert [(one["kind"], one["conflict_ways"]) for one in shared] == [("store", 32), ("load", 16)]
+    (branch,) = data["branches"]
+    assert (branch["line"], branch["diverged"]) == (7, 1.0)
+    assert data["launch"]["grid"] == [1, 1, 1] and data["launch"]["block"] == [32, 1, 1]
+    gpus = data["launch"]["gpus"]
+    assert gpus[0]["machine"] == "H200" and gpus[0]["shared_bytes"] == 4096
+    assert [one["arch"] for one in gpus] == ["sm_90", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120"]
+    assert all(0 < one["occupancy"] <= 1 and one["registers"] > 0 for one in gpus)
+    prediction = data["prediction"]
+    assert prediction["microseconds"] > 0 and prediction["bound"] in prediction["busy"]
+    assert data["launches"][0]["lines"] == data["lines"]
+
+
+def test_the_table_fits_a_terminal() -> None:
+    text = str(column())
+    assert max(map(len, text.splitlines())) <= 80
+    assert "           kernel.cu:5 global load            1   32.00  12%  not coalesced" in text
+    assert "32.0-way conflicts" in text and "100% of warps part" in text
+
+
+def test_the_page_shows_the_source() -> None:
+    page = column().html()
+    assert "s[32 * i] = x[n * i];" in page and "--warm: 0.750" in page
+    assert not re.search(r"https?://", page)
+
+
+def test_a_gpu_is_chosen_by_name() -> None:
+    double = kspec.ElementwiseKernel("T x", "T y", "y = 2 * x", "double_it")
+    first = kspec.review(double, np.ones(1 << 16, "f4"), gpu="A100").launches[0]
+    assert first.prediction.machine == "A100" and first.residencies[0].arch == "sm_80"
+    with pytest.raises(NotSupportedError, match="no figures of a GPU 'H9000'; there are H200"):
+        kspec.review(double, np.ones(4, "f4"), gpu="H9000")
+
+
+def test_a_call_without_a_launch_is_refused() -> None:
+    with pytest.raises(
+        NotSupportedError, match=r"sorted launched nothing on the host device.*pass NumPy arrays"
+    ):
+        kspec.review(sorted, [2, 1])
+
+
+def test_a_fault_of_the_kernel_is_raised() -> None:
+    x = np.zeros(8, "f4")
+    with pytest.raises(HostFault, match="read of 4 bytes at 224 bytes past the end of argument 0"):
+        kspec.review(
+            kspec.RawKernel(CODE, "column"), (1,), (32,), (x, np.zeros(32, "f4"), np.int32(N))
+        )
+
+
+def test_checks_are_on_at_the_same_time() -> None:
+    racy = kspec.RawKernel(
+        'extern "C" __global__ void racy(float* y) { y[0] = threadIdx.x; }', "racy"
+    )
+    with kspec.checking("race"), pytest.raises(HostFault, match="race: write-after-write hazard"):
+        kspec.review(racy, (1,), (32,), (np.zeros(1, "f4"),))
+    with kspec.checking("memory,race", order="reverse"):
+        (one,) = column().launches
+    assert [line.requests for line in one.lines] == [1, 1, 1, 1]
+
+
+def test_every_launch_of_a_block_is_reviewed() -> None:
+    add = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
+    with kspec.reviewing() as launches:
+        add(np.ones(8, "f4"), np.ones(8, "f4"))
+        add(np.ones(8), np.ones(8))
+    add(np.ones(8), np.ones(8))
+    assert [one.kernel for one in launches] == [
+        "add<float, kspec::Flat>",
+        "add<double, kspec::Flat>",
+    ]
+    assert all(isinstance(one, LaunchReview) for one in launches)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        launches[0].kernel = "other"  # type: ignore[misc]
+
+
+def test_a_function_of_several_kernels() -> None:
+    add = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+    r = kspec.review(lambda x: total(add(x, x)), np.ones(1 << 14, "f4"))
+    names = [one.kernel.partition("<")[0] for one in r.launches]
+    assert names == ["add", "total"]
+    assert r.to_dict()["kernel"] == r.slowest.kernel
+    assert len(r.lines) == sum(len(one.lines) for one in r.launches)
+
+
+def test_a_program_prints_its_reviews() -> None:
+    program = (
+        "import kspec, numpy as np\n"
+        "double = kspec.ElementwiseKernel('T x', 'T y', 'y = 2 * x', 'double_it')\n"
+        "for _ in range(2): print(double(np.arange(4.)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "KSPEC_HOST_REVIEW": "1"},
+    )
+    assert done.stdout == "[0. 2. 4. 6.]\n" * 2
+    assert done.stderr.count("double_it<double, kspec::Flat>  grid 1, block") == 1
