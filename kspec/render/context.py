@@ -240,7 +240,9 @@ def elementwise_context(
             for number, param in enumerate(operands)
         ]
     items = [parameters.loop_item(declaration, param) for param in operands]
-    tile = window_tile(declaration.windows) if declaration.windows and not spec.adjoint else ""
+    tile = ""
+    if declaration.windows and not spec.adjoint:
+        tile = window_tile(declaration.windows, operands)
     windows = window_scope(spec, declaration.windows)
     preamble = _preamble(spec, origin, place, sampled)
     return ElementwiseContext(

@@ -51,15 +51,17 @@ class AdjointContext:
     names: str
 
 
-def window_tile(windows: Sequence[Window]) -> str:
+def window_tile(windows: Sequence[Window], operands: Sequence[Param]) -> str:
     """Return the tile of a kernel with windows: which elements a thread of a GPU takes.
 
-    >>> window_tile([Window("u", ((1, 1), (0, "R")), ("wrap",))])
-    'kspec::WindowTile<2, kspec::Reach<1, 1, 0, R>>'
+    >>> window_tile([Window("u", ((1, 1), (0, "R")), ("wrap",))], [Param("T", "u")])
+    'kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 0, R>>'
     """
     axes = max(window.axes for window in windows)
+    types = ", ".join(dict.fromkeys(parameters.ctype(param) for param in operands))
     reaches = (", ".join(str(end) for ends in window.reach for end in ends) for window in windows)
-    return f"kspec::WindowTile<{axes}, {', '.join(f'kspec::Reach<{one}>' for one in reaches)}>"
+    reached = ", ".join(f"kspec::Reach<{one}>" for one in reaches)
+    return f"kspec::WindowTile<kspec::pack_of<{types}>, {axes}, {reached}>"
 
 
 def window_scope(spec: ElementwiseSpec, windows: Sequence[Window], ctype: str = "") -> WindowScope:

@@ -21,7 +21,7 @@ from kspec.runtime.kernels import loop_nest
 from tests.windows.reference import BOUNDARIES, correlate, neighbours
 from tests.windows.test_adjoint import LINE, STAR
 from tests.windows.test_selection import NARROW, SELECTIONS, SKEWED, limited, narrow
-from tests.windows.test_windows import LAPLACIAN, WIDE, integers, wide
+from tests.windows.test_windows import LAPLACIAN, WIDE, integers, wide, windowed
 from tests.windows.test_windows import STAR as STAR_WEIGHTS
 
 ALL = [*BOUNDARIES, "valid"]
@@ -54,6 +54,13 @@ def anew(kernel: Any) -> Any:
     return functools.partial(kspec.ElementwiseKernel.from_spec(kernel.spec), sanitize="none")
 
 
+SUM_OF_NINE = windowed(
+    "T v",
+    "v = u(-1, -1) + 2 * u(-1, 0) + 3 * u(-1, 1) + 4 * u(0, -1) + 5 * u + 6 * u(0, 1)"
+    " + 7 * u(1, -1) + 8 * u(1, 0) + 9 * u(1, 1)",
+    "sum_of_nine",
+    [1, 1],
+)
 SHAPES = [
     [(1,), (255,), (256,), (3, 600), (2, 4096), (4099,)],
     [(1, 1), (5, 70), (33, 32), (32, 31), (2, 9, 100), (40, 3), (70, 1024), (70, 1023)],
@@ -103,6 +110,29 @@ def test_pairs(boundary: str, dtype: str) -> None:
     for other in (limit, limit[0, 0])[boundary == "valid" :]:
         found = anew(SKEWED)(u, other, boundary=boundary)
         np.testing.assert_array_equal(found, limited(u, other, boundary))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("boundary", ALL)
+def test_sums_of_bytes(boundary: str, dtype: str) -> None:
+    """Threads have more rows of bytes, but code for two of them at once."""
+    kernel, weights = anew(SUM_OF_NINE), np.arange(1, 10).reshape(3, 3)
+    for shape in [(9, 1056), (2, 40, 544), (5, 32), (12, 70)]:
+        u = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
+        np.testing.assert_array_equal(kernel(u, boundary=boundary), correlate(u, weights, boundary))
+
+
+@pytest.mark.parametrize("boundary", ALL)
+def test_long_rows_of_weights(boundary: str) -> None:
+    """Rows that share nothing are a block's whole width."""
+    reach, weights = [[0, 0], [9, 8]], np.arange(1, 19)
+    terms = " + ".join(f"{weight} * u(0, {k - 9})" for k, weight in enumerate(weights))
+    kernel = anew(windowed("T v", f"v = {terms}", "row_of_18", reach))
+    for shape in [(9, 1056), (2, 21, 544), (5, 32), (12, 70)]:
+        u = integers(*shape, dtype="float32")
+        near = neighbours(u, [(0, 0), (9, 8)], boundary)
+        expected = sum(weight * near[0, k - 9] for k, weight in enumerate(weights))
+        np.testing.assert_array_equal(kernel(u, boundary=boundary), expected)
 
 
 def test_the_index_and_windows_of_fewer_axes() -> None:

@@ -78,55 +78,113 @@ template <class Op> struct ColumnWarps {
     return mine;
   }
 };
+
+// Where the operands of a thread's items are, the steps from one to the next once and for all: to find
+// each from the plan would take more instructions than the rest of a scan, and loads would wait for them.
+template <int OPERANDS> struct ItemsOfRow {
+  ptrdiff_t offset[OPERANDS], step[OPERANDS];  // in bytes; of the first item
+
+  template <int AXES, class Plan>
+  __device__ inline ItemsOfRow(const Plan& plan, const Offsets<AXES, OPERANDS>& row, ptrdiff_t first) {
+    const ptrdiff_t place = place_in(plan, first);
+#pragma unroll
+    for (int k = 0; k < OPERANDS; ++k) {
+      offset[k] = row.offset[k] + place * plan.steps[k];
+      step[k] = plan.reversed ? -plan.steps[k] : plan.steps[k];
+    }
+  }
+  __device__ inline void move(int items) {
+#pragma unroll
+    for (int k = 0; k < OPERANDS; ++k) offset[k] += items * step[k];
+  }
+
+  struct Item {
+    const ItemsOfRow& items;
+    const int number;
+
+    __device__ inline Bytes operator[](int operand) const {
+      return Bytes{items.offset[operand] + number * items.step[operand]};
+    }
+  };
+  __device__ inline Item operator[](int number) const { return Item{*this, number}; }
+};
+
+// Scan tiles of rows that lie side by side, with memory for a block's carries. WALKS: a block has all
+// tiles of its rows.
+template <bool WALKS, class Op, int AXES, int I, int O>
+__device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& plan,
+                                   unsigned char* memory) {
+  typedef typename Op::_Acc Acc;
+  typedef ColumnTile<Acc> Tile;
+  const ColumnWarps<Op> warps(op, memory);
+  const Ticket tile = WALKS ? Ticket{(ptrdiff_t)blockIdx.x, 0} : take_tile(plan);
+  ptrdiff_t number = WALKS ? 0 : tile.number / plan.chains;
+  const ptrdiff_t chain = tile.number - number * plan.chains;
+  // Threads beyond the last row do as it does, and write nothing.
+  const ptrdiff_t wanted = chain * Tile::SIDE + threadIdx.x % 32;
+  const ptrdiff_t row = wanted < plan.outputs ? wanted : plan.outputs - 1;
+  ptrdiff_t first = number * Tile::SIZE + threadIdx.x / 32 * Tile::ITEMS;
+  ItemsOfRow<I + O> items(plan, Offsets<AXES, I + O>(plan.rows, row), first);
+  const bool exclusive = plan.exclusive;
+  do {
+    const int count = plan.length - first < Tile::ITEMS ? (int)(plan.length - first) : Tile::ITEMS;
+    // Call `visit(exists)`, where `exists(j)` says whether there is an item: in most tiles all exist,
+    // and tests would stand between their accesses.
+    const auto with_items = [&](const auto& visit) {
+      if (count == Tile::ITEMS)
+        visit([](int) { return true; });
+      else
+        visit([&](int j) { return j < count; });
+    };
+    Acc value[Tile::ITEMS];
+    Carry<Acc> own;
+    with_items([&](const auto& exists) {
+#pragma unroll
+      for (int j = 0; j < Tile::ITEMS; ++j)
+        if (exists(j)) value[j] = op._map(items[j], place_in(plan, first + j), row);
+      own.value = value[0];
+#pragma unroll
+      for (int j = 1; j < Tile::ITEMS; ++j)
+        if (exists(j)) own.value = op._reduce(own.value, value[j]);
+    });
+    own.state = first == 0 || count < Tile::ITEMS ? BEGUN : OPEN;
+    const Carry<Acc> before = WALKS ? warps.after(number, own)
+                                    : warps.before(plan, number, chain, tile.launch, own);
+    const auto post = [&](const auto& exists) {
+      Acc total = before.value;
+#pragma unroll
+      for (int j = 0; j < Tile::ITEMS; ++j) {
+        if (!exists(j)) continue;
+        const bool begins = j == 0 && first == 0;
+        const Acc next = begins ? value[j] : op._reduce(total, value[j]);
+        counted(op, first + j + !exclusive)
+            ._post(!exclusive ? op._initial(next)
+                   : begins   ? op._identity()
+                              : op._initial(total),
+                   items[j], row);
+        total = next;
+      }
+    };
+    if (wanted < plan.outputs) with_items(post);
+    first += Tile::SIZE;
+    items.move(Tile::SIZE);
+  } while (WALKS && ++number < plan.tiles);
+}
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan,
                               const Inputs&...) {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
+  // Once: memory of each would be beside that of the other.
   __shared__ __align__(16) unsigned char
       memory[ColumnWarps<Op>::SLOTS * Tile::SIDE * sizeof(Carry<Acc>)];
-  const ColumnWarps<Op> warps(op, memory);
-  const bool walks = Tile::WALKS && plan.groups == 0;  // this block has all tiles
-  const Ticket tile = walks ? Ticket{(ptrdiff_t)blockIdx.x, 0} : take_tile(plan);
-  ptrdiff_t number = walks ? 0 : tile.number / plan.chains;
-  const ptrdiff_t chain = tile.number - number * plan.chains;
-  // Threads beyond the last row do as it does, and write nothing.
-  const ptrdiff_t wanted = chain * Tile::SIDE + threadIdx.x % 32;
-  const ptrdiff_t row = wanted < plan.outputs ? wanted : plan.outputs - 1;
-  const Offsets<AXES, I + O> offsets(plan.rows, row);
-  const auto where = [&](ptrdiff_t column) {
-    return InRow<AXES, I + O>{offsets, plan.steps, place_in(plan, column)};
-  };
-  do {
-    const ptrdiff_t first = number * Tile::SIZE + threadIdx.x / 32 * Tile::ITEMS;
-    const int count = plan.length - first < Tile::ITEMS ? (int)(plan.length - first) : Tile::ITEMS;
-    Acc value[Tile::ITEMS];
-#pragma unroll
-    for (int j = 0; j < Tile::ITEMS; ++j)
-      if (j < count) value[j] = op._map(where(first + j), place_in(plan, first + j), row);
-    Carry<Acc> own;
-    own.value = value[0];
-    own.state = first == 0 || count < Tile::ITEMS ? BEGUN : OPEN;
-#pragma unroll
-    for (int j = 1; j < Tile::ITEMS; ++j)
-      if (j < count) own.value = op._reduce(own.value, value[j]);
-    const Carry<Acc> before = walks ? warps.after(number, own)
-                                    : warps.before(plan, number, chain, tile.launch, own);
-    Acc total = before.value;
-#pragma unroll
-    for (int j = 0; j < Tile::ITEMS; ++j) {
-      if (j >= count) continue;
-      const bool begins = first + j == 0;
-      const Acc next = begins ? value[j] : op._reduce(total, value[j]);
-      if (wanted < plan.outputs)
-        counted(op, first + j + !plan.exclusive)
-            ._post(!plan.exclusive ? op._initial(next)
-                   : begins        ? op._identity()
-                                   : op._initial(total),
-                   where(first + j), row);
-      total = next;
+  if constexpr (Tile::WALKS) {
+    if (plan.groups == 0) {
+      scan_beside<true>(op, plan, memory);
+      return;
     }
-  } while (walks && ++number < plan.tiles);
+  }
+  scan_beside<false>(op, plan, memory);
 }
 
 }  // namespace kspec

@@ -46,6 +46,16 @@ template <int V, class In, class Out> struct WaveTile {
 
 template <class... Args> struct Arguments {};
 
+// Which way a scan goes. That most scans are PLAIN, neither exclusive nor reversed, the compiler has to
+// know: to choose cost three instructions for each element, as many as all others for float16.
+template <bool PLAIN, class Plan> struct WayOfScan {
+  enum { IS_PLAIN = PLAIN };
+  const Plan& plan;
+
+  __device__ inline bool exclusive() const { return !PLAIN && plan.exclusive; }
+  __device__ inline bool reversed() const { return !PLAIN && plan.reversed; }
+};
+
 // A thread's part of a scan.
 template <int V, class Op, class Plan, class K, class L, class Inputs, class Outputs>
 struct WaveThread;
@@ -167,7 +177,8 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
                                      const Inputs&... inputs) const {
     Carry<Acc> sum;
     sum.state = NOTHING;
-    each_pack(tile, slot, [&](const Rows&, int, unsigned int, unsigned int begins, Acc (&value)[V]) {
+    each_pack(tile, slot, [&](const auto&, const Rows&, int, unsigned int, unsigned int begins,
+                              Acc (&value)[V]) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         const bool alone = (j == 0 && sum.state == NOTHING) || begins >> j & 1;
@@ -181,29 +192,29 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   __device__ inline void finish(ptrdiff_t tile, unsigned char* slot, const Carry<Acc>& before,
                                 const Inputs&... inputs) const {
     Acc run = before.value;
-    each_pack(tile, slot, [&](const Rows& rows, int p, unsigned int which, unsigned int begins,
-                              Acc (&value)[V]) {
+    each_pack(tile, slot, [&](const auto& way, const Rows& rows, int p, unsigned int which,
+                              unsigned int begins, Acc (&value)[V]) {
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         const Acc prior = run;
         run = begins >> j & 1 ? value[j] : op._reduce(prior, value[j]);
-        value[j] = plan.exclusive ? prior : run;
+        value[j] = way.exclusive() ? prior : run;
       }
-      turn(value, plan.reversed);
-      const Places places(rows, item(p), plan.reversed);
-      const unsigned int there = in_memory(which);
-      const unsigned int first = plan.exclusive ? in_memory(begins) : 0;
+      turn(value, way.reversed());
+      const Places places(rows, item(p), way.reversed());
+      const unsigned int there = in_memory(way, which);
+      const unsigned int first = way.exclusive() ? in_memory(way, begins) : 0;
       OutputPack<V, Numbers<L...>, Outputs...> pack;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (!(there >> j & 1)) continue;
         const Place& at = places.at[j];
-        counted(op, at.column + !plan.exclusive)
+        counted(op, at.column + !way.exclusive())
             ._post(first >> j & 1 ? op._identity() : op._initial(value[j]),
-                   InPack<decltype(pack), sizeof...(K)>{pack, j}, row(at));
+                   InPack<decltype(pack), sizeof...(K)>{pack, j}, row(way, at));
       }
       pack.stage([&](int l) {
-        return slot + SIZE * place_of_output<In, Out>(l) + memory_item(p) * Out::of(l);
+        return slot + SIZE * place_of_output<In, Out>(l) + memory_item(way, p) * Out::of(l);
       });
     }, inputs...);
   }
@@ -233,8 +244,8 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   __device__ inline int item(int p) const {
     return ((int)threadIdx.x % WAVE_TEAM * PACKS + p) * V;
   }
-  __device__ inline int memory_item(int p) const {
-    return plan.reversed ? SIZE - V - item(p) : item(p);
+  template <class Way> __device__ inline int memory_item(const Way& way, int p) const {
+    return way.reversed() ? SIZE - V - item(p) : item(p);
   }
   // Places of a pack's elements in their rows, in the order in which they are in memory.
   struct Places {
@@ -257,64 +268,81 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
       value[V - 1 - j] = other;
     }
   }
-  __device__ inline ptrdiff_t row(const Place& at) const {
-    return plan.reversed ? plan.outputs - 1 - at.row : at.row;
+  template <class Way> __device__ inline ptrdiff_t row(const Way& way, const Place& at) const {
+    return way.reversed() ? plan.outputs - 1 - at.row : at.row;
   }
-  __device__ inline unsigned int in_memory(unsigned int bits) const {
-    return plan.reversed ? __brev(bits) >> (32 - V) : bits;
+  template <class Way> __device__ inline unsigned int in_memory(const Way& way, unsigned int bits) const {
+    return way.reversed() ? __brev(bits) >> (32 - V) : bits;
   }
   // The elements of a pack, mapped, in the order of the scan; those that `which` has no bit for are
   // anything.
-  __device__ inline void map(Acc (&value)[V], const Rows& rows, int p, unsigned int which,
-                             const unsigned char* slot, const Inputs&... inputs) const {
+  template <class Way>
+  __device__ inline void map(Acc (&value)[V], const Way& way, const Rows& rows, int p,
+                             unsigned int which, const unsigned char* slot,
+                             const Inputs&... inputs) const {
     Batch<V, Numbers<K...>, Inputs...> batch;
     batch.load_packed(
         [&](int k) {
           const unsigned char* operand = slot + SIZE * place_of_input<In>(k);
-          return StagedAccessor{operand + memory_item(p) * In::of(k)};
+          return StagedAccessor{operand + memory_item(way, p) * In::of(k)};
         },
         inputs...);
-    const Places places(rows, item(p), plan.reversed);
-    const unsigned int there = in_memory(which);
+    const Places places(rows, item(p), way.reversed());
+    const unsigned int there = in_memory(way, which);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       const Place& at = places.at[j];
-      if (there >> j & 1) value[j] = batch.map(op, j, place_in(plan, at.column), row(at));
+      const ptrdiff_t place = way.reversed() ? plan.length - 1 - at.column : at.column;
+      if (there >> j & 1) value[j] = batch.map(op, j, place, row(way, at));
     }
-    turn(value, plan.reversed);
+    turn(value, way.reversed());
   }
-  // Call `each(rows, p, which, begins, value)` for the thread's packs in the order of the scan: with
-  // bits for the elements that exist, and for those with which a row begins, as which those count
+  // Call `each(way, rows, p, which, begins, value)` for the thread's packs in the order of the scan:
+  // with bits for the elements that exist, and for those with which a row begins, as which those count
   // that do not exist.
   template <class Each>
   __device__ inline void each_pack(ptrdiff_t tile, const unsigned char* slot, const Each& each,
                                    const Inputs&... inputs) const {
     const ptrdiff_t first = begin(tile);
     const Rows rows(plan, first);
+    const WayOfScan<false, Plan> any{plan};
+    const WayOfScan<true, Plan> plain{plan};
     if (!is_whole(first))
-      each_pack<V, true>(rows, first, slot, each, inputs...);
-    else if (rows.long_rows && rows.begin == SIZE)
-      each_pack<0, false>(rows, first, slot, each, inputs...);
-    else if (rows.first.column % V == 0 && plan.length % V == 0)
-      each_pack<1, false>(rows, first, slot, each, inputs...);
+      each_pack<V, true>(any, rows, first, slot, each, inputs...);
+    else if (plan.exclusive || plan.reversed)
+      each_whole(any, rows, first, slot, each, inputs...);
     else
-      each_pack<V, false>(rows, first, slot, each, inputs...);
+      each_whole(plain, rows, first, slot, each, inputs...);
+  }
+  // The same for a tile whose elements all exist.
+  template <class Way, class Each>
+  __device__ inline void each_whole(const Way& way, const Rows& rows, ptrdiff_t first,
+                                    const unsigned char* slot, const Each& each,
+                                    const Inputs&... inputs) const {
+    if (rows.long_rows && rows.begin == SIZE)
+      each_pack<0, false>(way, rows, first, slot, each, inputs...);
+    else if (rows.first.column % V == 0 && plan.length % V == 0)
+      each_pack<1, false>(way, rows, first, slot, each, inputs...);
+    else
+      each_pack<V, false>(way, rows, first, slot, each, inputs...);
   }
   // Rows may begin with the first BEGINS elements of a pack. MISSING: some may not exist.
-  template <int BEGINS, bool MISSING, class Each>
-  __device__ inline void each_pack(const Rows& rows, ptrdiff_t first, const unsigned char* slot,
-                                   const Each& each, const Inputs&... inputs) const {
+  template <int BEGINS, bool MISSING, class Way, class Each>
+  __device__ inline void each_pack(const Way& way, const Rows& rows, ptrdiff_t first,
+                                   const unsigned char* slot, const Each& each,
+                                   const Inputs&... inputs) const {
+    enum { LARGEST = Way::IS_PLAIN ? 8 : 4 };  // pack for which code for all packs is worth it
     const int low = MISSING ? item_of(0, first, SIZE) : 0;
     const int high = MISSING ? item_of(elements, first, SIZE) : SIZE;
     Begins edges(rows, item(0));
-#pragma unroll(MISSING || V > 4 ? 1 : PACKS)
+#pragma unroll(MISSING || V > LARGEST ? 1 : PACKS)
     for (int p = 0; p < PACKS; ++p) {
       const unsigned int which = MISSING ? bits_within<V>(item(p), low, high) : ALL;
       const unsigned int begins =
           BEGINS ? (edges.next() & (1u << (BEGINS - 1) << 1) - 1u) | (which ^ ALL) : 0;
       Acc value[V];
-      map(value, rows, p, which, slot, inputs...);
-      each(rows, p, which, begins, value);
+      map(value, way, rows, p, which, slot, inputs...);
+      each(way, rows, p, which, begins, value);
     }
   }
 };

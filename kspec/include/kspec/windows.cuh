@@ -1,7 +1,7 @@
 // Inputs that an operation reads at offsets from the element, and the loop around it. The operation
 // sees such an input `u` as Neighbours: u(-1, 0) is one element further up.
 //
-//   kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 0, 0, 0>>>(
+//   kspec::for_each_window<kspec::WindowTile<4, 2, kspec::Reach<1, 0, 0, 0>>>(
 //       elements, [&](ptrdiff_t i, const auto& u, float& y) { y = u.read(-1, 0); }, ...);
 //
 // Where a tile and all its windows lie inside the arrays, a read is a load. Elsewhere the boundary
@@ -284,37 +284,44 @@ template <class... Rest> constexpr int largest(int one, Rest... rest) {
   return one > largest(rest...) ? one : largest(rest...);
 }
 
+// Elements of a pack of operands of these types.
+template <class... T> constexpr int pack_of = PackSize<In<T>...>::value;
+
 // Which elements a thread of a GPU takes: rows() rows of a pack in each of planes() planes, STEPS
-// times. Their windows share most of what is loaded. The numbers were measured on an H200, those of
-// single elements (V == 1) also on an H100.
+// times. Their windows share most of what is loaded. PACK: elements of a pack, where rows are packed.
+// The numbers were measured on an H200, those of single elements (V == 1) also on an H100.
 // kspec/runtime/schedules/window_schedule.py has the same.
-template <int W, class... Reaches> struct WindowTile {
+template <int PACK, int W, class... Reaches> struct WindowTile {
   static constexpr int farthest(int axis) { return largest(Reaches::farthest(axis)...); }
   enum {
-    THREADS = 256,
     VOLUME = largest(Reaches::volume()...),
     HIGH = largest(farthest(1), farthest(2), farthest(3)),
     NARROW = farthest(0) <= 1,
     TALL = HIGH > 4,
     LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
+    FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
+    BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
+    THREADS = FLAT || BYTES ? 128 : 256,
     STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
     // On a multiprocessor: with fewer of them, a thread has more registers.
     BLOCKS = TALL || LARGE             ? 2
              : VOLUME > 16 && W > 2    ? 3
+             : FLAT                    ? 10
              : VOLUME > 16 && HIGH < 1 ? 5
+             : BYTES                   ? 6
                                        : 4,
     // Edges are a part of the work where there are many, or where they are thick.
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
   // Of packs of V elements.
   static constexpr int lanes(int V) {
-    return W == 1 ? THREADS : W == 2 ? (V > 1 || TALL ? 64 : 128) : 32;
+    return W == 1 ? THREADS : W == 2 ? ((V > 1 || TALL) && !FLAT ? 64 : 128) : 32;
   }
   static constexpr int rows(int V) {
     return W == 1 || LARGE ? 1
            : W > 2         ? (V > 8 ? 1 : 2)
            : TALL          ? (V > 4 ? 32 / V : 10)
-           : V > 8         ? 2
+           : V > 8         ? (BYTES ? 8 : 2)
            : V > 1         ? 4
            : VOLUME < 10   ? 12
                            : (HIGH > 0 ? 8 : 4);
@@ -672,8 +679,19 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
   if (column < begin || column >= end || (WHOLE_ROWS && index[0] >= loop.extents[0])) return;
   make_opaque(index);
   typedef typename Choose<WHOLE_ROWS, InRows, AllInside>::type Where;
-  compute_rows<Where, V, ROWS>(loop, outer, index, number, op, numbers,
-                               typename UpTo<ROWS * PLANES>::type(), args...);
+  // Code for so many rows: where operations select, more of them are worth it.
+  enum { SOME = !Tile::BYTES || V <= 8 || in_pairs<Op, Where, V, Args...> ? ROWS : 2 };
+  if constexpr (SOME == ROWS) {
+    compute_rows<Where, V, ROWS>(loop, outer, index, number, op, numbers,
+                                 typename UpTo<ROWS * PLANES>::type(), args...);
+  } else {
+#pragma unroll 1
+    for (int row = 0; row < ROWS; row += SOME, index[W > 1] += SOME) {
+      make_opaque(index);
+      compute_rows<Where, V, SOME>(loop, outer, index, number, op, numbers,
+                                   typename UpTo<SOME>::type(), args...);
+    }
+  }
 }
 
 // The tiles of a block. Those at the end of the outermost axis come first: edges take longer, and

@@ -36,7 +36,7 @@ from kspec.runtime.schedules.strides import Axes
 BOUNDS = 24
 _CHUNK = 256  # kspec::CHUNK
 _STATIC = 3072  # bytes of shared memory that a block has besides, at most
-_LONGEST = 16  # tiles of a stretch
+_LONGEST = 32  # tiles of a stretch
 _STRETCHES = 1024  # that there are at least before they become longer
 _WORK = 8  # kspec::SEGMENT_WORK: of a segment's end, in elements
 

@@ -25,7 +25,7 @@ from kspec.runtime.schedules.elementwise_schedule import (
 )
 from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
-_THREADS = 256
+_THREADS = 256  # of most blocks
 _FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
 
 
@@ -76,7 +76,7 @@ def choose_windows(
     pack = pack_size(member.pack_width for member in members)
     folds = _folds(shape, windows)
     packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
-    tile = _tile(windows, pack if packed else 1)
+    threads, tile = _tile(windows, pack, pack if packed else 1)
     tiles = [-(-extent // elements) for extent, elements in zip(axes.extents, tile, strict=True)]
     chosen = any(window.chosen for window in windows)
     layout = windowed(count, len(outer.extents), chosen)
@@ -87,7 +87,7 @@ def choose_windows(
     if gathers:
         return ElementwiseSchedule(layout, elements, size_of(shape), _THREADS)
     blocks = math.prod(tiles) * outer.size
-    return ElementwiseSchedule(layout, elements, blocks * _THREADS, _THREADS, (blocks, 1, 1))
+    return ElementwiseSchedule(layout, elements, blocks * threads, threads, (blocks, 1, 1))
 
 
 def _windowed_axes(
@@ -108,19 +108,23 @@ def _windowed_axes(
     )
 
 
-def _tile(windows: Sequence[BoundWindow], pack: int) -> tuple[int, ...]:
-    """Return the elements of a block along the windowed axes, innermost first.
+def _tile(windows: Sequence[BoundWindow], most: int, pack: int) -> tuple[int, tuple[int, ...]]:
+    """Return the threads of a block, and its elements along the windowed axes, innermost first.
 
-    They are those of ``kspec::WindowTile``.  `pack`: elements that a load takes.
+    They are those of ``kspec::WindowTile``.  `most`: elements of a pack; `pack`: those that a
+    load takes.
     """
     axes = max(len(window.reach) for window in windows)
     volume = max(_volume(window) for window in windows)
     high = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
     tall = high > 4
     large = volume > 64
-    lanes = _THREADS if axes == 1 else 32
+    flat = axes == 2 and high < 1 and volume > 16 and not large
+    narrow = axes == 2 and most > 8 and volume < 10
+    threads = 128 if flat or narrow else _THREADS
+    lanes = threads if axes == 1 else 32
     if axes == 2:
-        lanes = 64 if pack > 1 or tall else 128
+        lanes = 64 if (pack > 1 or tall) and not flat else 128
     if axes == 1 or large:
         rows = 1
     elif axes > 2:
@@ -128,15 +132,15 @@ def _tile(windows: Sequence[BoundWindow], pack: int) -> tuple[int, ...]:
     elif tall:
         rows = 32 // pack if pack > 4 else 10
     elif pack > 1:
-        rows = 2 if pack > 8 else 4
+        rows = 4 if pack <= 8 else 8 if narrow else 2
     elif volume < 10:
         rows = 12
     else:
         rows = 8 if high > 0 else 4
     planes = 3 if axes > 2 and not large and pack <= 4 else 1
     steps = 2 if axes == 2 and volume > 9 and not tall and not large else 1
-    extents = (lanes * pack, _THREADS // lanes * rows, planes, 1)[:axes]
-    return (*extents[:-1], extents[-1] * steps)
+    extents = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
+    return threads, (*extents[:-1], extents[-1] * steps)
 
 
 def _volume(window: BoundWindow) -> int:
