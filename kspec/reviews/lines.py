@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.host.locate import source_positions
@@ -10,8 +10,7 @@ from kspec.host.recording import GLOBAL, SHARED, BasicBlock, MemoryAccess, Revie
 
 SECTOR = 32  # bytes
 _HOOK = 5  # bytes of a call instruction
-_FOR_HOOK = 14  # bytes of code for a call of a hook: its argument, and the call
-_INSTRUCTION = 4.2  # bytes of code that are worth an instruction of a GPU
+_FOR_EACH = 3.5  # instructions of a GPU, for each access and each basic block, as measured
 _UNKNOWN = ("", 0)
 
 
@@ -123,8 +122,8 @@ class Located:
 def locate(launch: ReviewedLaunch) -> Located:
     """Return the lines of a recorded launch."""
     recorded = launch.recording
-    blocks = sorted(recorded.basic_blocks, key=lambda one: one.pc)
-    ends = _ends(blocks)
+    blocks = recorded.basic_blocks
+    ends = _ends(sorted({one.pc for one in blocks}))
     wanted = {one.pc - 1 for one in recorded.accesses} | {*ends.values()}
     places = {
         offset: _place(text) for offset, text in source_positions(launch.code, wanted).items()
@@ -193,12 +192,11 @@ def _line(
     )
 
 
-def _ends(blocks: list[BasicBlock]) -> dict[int, int]:
+def _ends(pcs: Sequence[int]) -> dict[int, int]:
     """Return for each basic block an address in its last instruction: before the next block."""
-    following = zip(blocks, [*blocks[1:], None], strict=True)
+    following = zip(pcs, [*pcs[1:], None], strict=True)
     return {
-        one.pc: one.pc - 1 if after is None else max(one.pc - 1, after.pc - _HOOK - 1)
-        for one, after in following
+        pc: pc - 1 if after is None else max(pc - 1, after - _HOOK - 1) for pc, after in following
     }
 
 
@@ -224,15 +222,11 @@ def _branches(
 
 
 def _instructions(
-    blocks: list[BasicBlock], accesses: Iterable[MemoryAccess]
+    blocks: Iterable[BasicBlock], accesses: Iterable[MemoryAccess]
 ) -> tuple[float, float]:
     """Return estimated instructions of warps, and the threads that take part in one."""
-    pcs = sorted(one.pc for one in accesses)
-    warps = threads = 0.0
-    for one, after in zip(blocks, [*blocks[1:], None], strict=True):
-        code = 0 if after is None else min(after.pc - one.pc - _FOR_HOOK, 4096)
-        hooks = sum(1 for pc in pcs if after is not None and one.pc < pc < after.pc)
-        count = max(1.0, (code - hooks * _FOR_HOOK) / _INSTRUCTION) + hooks
-        warps += one.visits * count
-        threads += one.lanes * count
-    return warps, threads / warps if warps else 0.0
+    parts = [(one.visits, one.lanes) for one in blocks]
+    parts += [(one.requests, one.lanes) for one in accesses]
+    warps = sum(count for count, _ in parts)
+    threads = sum(lanes for _, lanes in parts)
+    return _FOR_EACH * warps, threads / warps if warps else 0.0

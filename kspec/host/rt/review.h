@@ -46,7 +46,7 @@ static void record_access(Worker* worker, unsigned thread, uintptr_t address, si
                {address + at, offset, (uint16_t)piece, (uint8_t)(kind & kept), space});
 }
 
-static void service_arrive(Worker* worker, unsigned thread, const void* pc) {
+static void service_arrive(Worker* worker, unsigned thread, int step, const void* pc) {
   Check* check = worker->job->check;
   if (!worker->running || !check || !check->review) return;
   const BlockRecord& block = check->review->block;
@@ -54,7 +54,7 @@ static void service_arrive(Worker* worker, unsigned thread, const void* pc) {
   if (!block.sampled || thread >= worker->thread_count || is_cut(block.threads[thread])) return;
   require_stack(worker, pc);
   uint32_t offset = (uint32_t)((uintptr_t)pc - worker->job->text.load_address);
-  keep_event(check->review, thread, {0, offset, 0, 0, 0});
+  keep_event(check->review, thread, {0, offset, 0, (uint8_t)step, 0});
 }
 
 // ------------------------------------------------------------------------- counting
@@ -147,7 +147,9 @@ struct WarpWalk {
 
   bool has_ended(unsigned lane) const { return position[lane] >= count_of(threads[lane]); }
   const Event& event(unsigned lane) const { return threads[lane].events[position[lane]]; }
-  bool arrives(unsigned lane) const { return !has_ended(lane) && event(lane).size == 0; }
+  bool arrives(unsigned lane) const {
+    return !has_ended(lane) && event(lane).size == 0 && event(lane).kind == STEP_BLOCK;
+  }
 
   // The basic block that a thread enters next.
   unsigned next(unsigned lane) const { return (unsigned)event(lane).address; }
@@ -155,12 +157,22 @@ struct WarpWalk {
   // Number the basic blocks, in the place of addresses, and keep the ways between them.
   void learn_flow() {
     for (unsigned lane = 0; lane < count; lane++) {
-      unsigned last = ~0u;
+      unsigned last = ~0u, depth = 0;
+      uint64_t calls[MAX_CALLS] = {};
       Event* events = threads[lane].events;
       for (unsigned i = 0; i < count_of(threads[lane]); i++) {
         Event& one = events[i];
         if (one.size) continue;
-        unsigned now = node_of(review, one.pc);
+        if (one.kind == STEP_CALL) {
+          uint64_t outer = calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1];
+          if (++depth < MAX_CALLS) calls[depth] = mixed(outer + one.pc + 1);
+          continue;
+        }
+        if (one.kind == STEP_RETURN) {
+          if (depth) depth--;
+          continue;
+        }
+        unsigned now = node_of(review, one.pc, calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1]);
         if (now == ~0u) review->short_of_memory = true;
         if (now == ~0u) return;
         if (last != ~0u) add_edge(review, last, now);
@@ -182,7 +194,9 @@ struct WarpWalk {
       request.count = 0;
       Event first = {};
       for (unsigned lane = 0; lane < count; lane++) {
-        if (!(mask >> lane & 1) || has_ended(lane) || event(lane).size == 0) continue;
+        if (!(mask >> lane & 1)) continue;
+        while (!has_ended(lane) && event(lane).size == 0 && !arrives(lane)) position[lane]++;
+        if (has_ended(lane) || arrives(lane)) continue;
         const Event& one = event(lane);
         if (!request.count) first = one;
         if (one.pc != first.pc || one.size != first.size || one.space != first.space) continue;

@@ -117,6 +117,14 @@ static SectorMark* mark_of(Review* review, uint64_t sector) {
   return &review->marks[place];
 }
 
+// Whether the run has loaded a sector.
+static bool is_loaded(const Review* review, uint64_t sector) {
+  size_t place = mixed(sector + 1) & (review->mark_capacity - 1);
+  while (review->marks[place].key && review->marks[place].key != sector + 1)
+    place = (place + 1) & (review->mark_capacity - 1);
+  return review->marks[place].key && review->marks[place].loaded == review->block.run;
+}
+
 // The bytes of a sector that an access of a thread covers, as a set.
 static uint32_t bytes_in(uint64_t sector, uint64_t address, unsigned size) {
   uint64_t begin = sector * SECTOR_BYTES, from = address > begin ? address - begin : 0;
@@ -143,7 +151,7 @@ static void count_traffic(Review* review, ReviewRegion* region, const Request& r
     }
     // What the run has written is in the second cache: reading it costs nothing more.
     if (access != CLASS_STORE && mark->loaded != review->block.run && mark->stored != review->block.run)
-      region->dram_loads++;
+      region->dram_loads += is_loaded(review, sectors[i] ^ 1) ? 0 : 2;  // memory is read in pairs
     if (access != CLASS_STORE) mark->loaded = review->block.run;
     if (access == CLASS_LOAD) continue;
     if (mark->stored != review->block.run) region->dram_stores++, mark->written = 0;

@@ -48,17 +48,20 @@ static bool has_slots(unsigned** slots, unsigned* slot_count, unsigned used, F h
   return true;
 }
 
-// The number of a basic block; ~0u when memory is short.
-static unsigned node_of(Review* review, uint32_t pc) {
-  auto hash_of = [review](unsigned i) { return mixed(review->nodes[i].pc); };
+// The number of a basic block that was reached through these calls; ~0u when memory is short.
+static unsigned node_of(Review* review, uint32_t pc, uint64_t calls) {
+  const uint64_t key = mixed(calls) + pc;
+  auto hash_of = [review](unsigned i) { return mixed(review->node_keys[i]); };
   if (!has_slots(&review->node_slots, &review->node_slot_count, review->node_count, hash_of) ||
-      !has_room(&review->nodes, review->node_count, &review->node_capacity))
+      !has_room(&review->nodes, review->node_count, &review->node_capacity) ||
+      !has_room(&review->node_keys, review->node_count, &review->key_capacity))
     return ~0u;
-  unsigned place = (unsigned)mixed(pc) & (review->node_slot_count - 1);
+  unsigned place = (unsigned)mixed(key) & (review->node_slot_count - 1);
   for (; unsigned found = review->node_slots[place];
        place = (place + 1) & (review->node_slot_count - 1))
-    if (review->nodes[found - 1].pc == pc) return found - 1;
+    if (review->node_keys[found - 1] == key) return found - 1;
   review->node_slots[place] = ++review->node_count;
+  review->node_keys[review->node_count - 1] = key;
   review->nodes[review->node_count - 1] = {};
   review->nodes[review->node_count - 1].pc = pc;
   review->joined = false;

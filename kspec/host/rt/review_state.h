@@ -18,6 +18,7 @@ enum : unsigned {
   // Of the events of a block: 256 MiB. What a thread does later is not seen.
   MAX_BLOCK_EVENTS = 1u << 24,
   MAX_THREAD_EVENTS = 1u << 18,
+  MAX_CALLS = 64,  // of functions in functions that are told apart
   KNOWN_EDGES = 1024,  // a power of two
 };
 
@@ -25,8 +26,8 @@ enum : unsigned {
 struct Event {
   uint64_t address;
   uint32_t pc;    // from the start of the module
-  uint16_t size;  // 0: a basic block
-  uint8_t kind;   // a set of AccessKind, without what is only about memory order
+  uint16_t size;  // 0: no access
+  uint8_t kind;   // a set of AccessKind, without what is only about memory order; else a ReviewStep
   uint8_t space;  // a Space
 };
 
@@ -77,7 +78,7 @@ struct ReviewRegion {
   uint64_t l2_loads;       // sectors, each once a block: the first cache has it then
   uint64_t l2_stores;      // sectors of all requests
   uint64_t l2_atomics;
-  uint64_t dram_loads;     // sectors, each once in a run of blocks
+  uint64_t dram_loads;     // sectors, in pairs, each once in a run of blocks
   uint64_t dram_stores;
   uint64_t dram_partial;   // those of which some bytes are not written: memory has to be read
 };
@@ -112,7 +113,9 @@ struct Review {
   unsigned site_capacity;
   unsigned* site_slots;  // hash table: index into sites, and 1
   unsigned slot_count;
-  ReviewBlock* nodes;
+  ReviewBlock* nodes;     // basic blocks, one for each way of calls that leads to them
+  uint64_t* node_keys;
+  unsigned key_capacity;
   unsigned node_count, node_capacity;
   unsigned* node_slots;
   unsigned node_slot_count;

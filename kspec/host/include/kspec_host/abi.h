@@ -51,6 +51,9 @@ enum AccessKind {
   ACCESS_COMPARE = 64,  // with ACCESS_ATOMIC: a compare-and-swap, which may only have read
 };
 
+// Where a thread of a reviewed kernel comes: to a basic block, into a function, and out of it.
+enum ReviewStep { STEP_BLOCK, STEP_CALL, STEP_RETURN };
+
 // Undefined operations that instrumented modules report.
 enum UndefinedKind {
   UNDEFINED_INDEX,
@@ -112,8 +115,8 @@ struct Runtime {
   void (*leave_frame)(void* frame, unsigned long size);
   void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
   bool (*reaches)(Worker*, const void* address, unsigned long size);  // all of it is an argument's
-  // Only modules compiled for reviews call this: a thread arrives in a basic block.
-  void (*arrive)(Worker*, unsigned thread, const void* pc);
+  // Only modules compiled for reviews call this: where a thread comes (a ReviewStep).
+  void (*arrive)(Worker*, unsigned thread, int step, const void* pc);
 };
 
 // Whether blocks may run as loops over their threads (loops.h).

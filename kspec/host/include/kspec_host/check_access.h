@@ -76,8 +76,10 @@ KSPEC_HOOK void* __tsan_memset(void* to, int value, unsigned long size) {
 
 // What else instrumentation calls, and we do not need.
 KSPEC_HOOK void __tsan_init() {}
+#if !KSPEC_HOST_REVIEW
 KSPEC_HOOK void __tsan_func_entry(void*) {}
 KSPEC_HOOK void __tsan_func_exit() {}
+#endif
 KSPEC_HOOK void __tsan_vptr_update(void**, void*) {}
 KSPEC_HOOK void __tsan_vptr_read(void**) {}
 KSPEC_HOOK void __tsan_ignore_thread_begin() {}

@@ -1,10 +1,26 @@
 // Reviews: the compiler's -fsanitize-coverage=trace-pc puts a call at the beginning of every basic
-// block, which tells the runtime (rt/review.h) the way that each thread takes.
+// block, and -fsanitize=thread one at the beginning and the end of every function. They tell the
+// runtime (rt/review.h) the way that each thread takes.
 #pragma once
 
 #include "hooks.h"
 
+namespace kspec_host {
+
+static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void report_step(int step,
+                                                                                   const void* pc) {
+  const Block* block = kspec_context.block;
+  if (block) kspec_runtime->arrive(block->worker, thread_rank(), step, pc);
+}
+
+}  // namespace kspec_host
+
 KSPEC_HOOK void __sanitizer_cov_trace_pc() {
-  const kspec_host::Block* block = kspec_context.block;
-  if (block) kspec_runtime->arrive(block->worker, kspec_host::thread_rank(), KSPEC_HOOK_CALLER);
+  kspec_host::report_step(kspec_host::STEP_BLOCK, KSPEC_HOOK_CALLER);
+}
+KSPEC_HOOK void __tsan_func_entry(void* caller) {
+  kspec_host::report_step(kspec_host::STEP_CALL, caller);
+}
+KSPEC_HOOK void __tsan_func_exit() {
+  kspec_host::report_step(kspec_host::STEP_RETURN, KSPEC_HOOK_CALLER);
 }
