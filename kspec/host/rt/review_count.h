@@ -146,8 +146,12 @@ static void count_traffic(Review* review, ReviewRegion* region, const Request& r
     if (access == CLASS_LOAD) {
       if (mark->block != review->block.number) region->l2_loads++;
       mark->block = review->block.number;
+    } else if (access == CLASS_ATOMIC) {
+      region->l2_atomics++;
     } else {
-      (access == CLASS_STORE ? region->l2_stores : region->l2_atomics)++;
+      uint32_t warp = (uint32_t)review->summary.warps + 1;
+      if (mark->writer != warp) region->l2_stores++;
+      mark->writer = warp;
     }
     // What the run has written is in the second cache: reading it costs nothing more.
     if (access != CLASS_STORE && mark->loaded != review->block.run && mark->stored != review->block.run)

@@ -76,7 +76,7 @@ struct ReviewRegion {
   const char* name;        // of an array in it, null: of none
   uint64_t begin, size;    // size: 0 for what is in no region
   uint64_t l2_loads;       // sectors, each once a block: the first cache has it then
-  uint64_t l2_stores;      // sectors of all requests
+  uint64_t l2_stores;      // sectors, those that a warp writes piece by piece once
   uint64_t l2_atomics;
   uint64_t dram_loads;     // sectors, in pairs, each once in a run of blocks
   uint64_t dram_stores;
@@ -98,6 +98,7 @@ struct SectorMark {
   uint64_t key;  // 0: nothing is here
   uint32_t block, loaded, stored;  // the last sampled block that loaded it, and the last runs
   uint32_t written;  // its bytes that the last of these wrote, as a set
+  uint32_t writer;   // the last warp that stored into it
 };
 
 struct FlowEdge {
