@@ -4,15 +4,15 @@
 // ---- laplacian(T u, T h -> T v)
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::THREADS,
-    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>::THREADS,
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
 laplacian(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::NEAREST)> _arg_u,
     const __grid_constant__ kspec::In<T> _arg_h,
     const __grid_constant__ kspec::Out<T> _arg_v
 ) {
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
+  kspec::for_each_window<kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T h, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 12 "specs/stencils.toml"
@@ -27,8 +27,8 @@ v = (u(-1, 0) + u(1, 0) + u(0, -1) + u(0, 1) - 4 * u(0, 0)) / (h * h)
 // ---- gaussian_rows(T u, T sigma -> T v)
 template <class T, class _Layout, int R>
 __global__ void __launch_bounds__(
-    kspec::WindowTile<1, kspec::Reach<R, R>>::THREADS,
-    kspec::WindowTile<1, kspec::Reach<R, R>>::BLOCKS)
+    kspec::WindowTile<kspec::pack_of<T>, 1, kspec::Reach<R, R>>::THREADS,
+    kspec::WindowTile<kspec::pack_of<T>, 1, kspec::Reach<R, R>>::BLOCKS)
 gaussian_rows(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const __grid_constant__ kspec::Window<T, 1, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
@@ -40,7 +40,7 @@ gaussian_rows(
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 43 "stencils.cu"
-  kspec::for_each_window<kspec::WindowTile<1, kspec::Reach<R, R>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+  kspec::for_each_window<kspec::WindowTile<kspec::pack_of<T>, 1, kspec::Reach<R, R>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 37 "specs/stencils.toml"
@@ -64,8 +64,8 @@ v = sum / total;
 // ---- gaussian_columns(T u, T sigma -> T v)
 template <class T, class _Layout, int R>
 __global__ void __launch_bounds__(
-    kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>::THREADS,
-    kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>::BLOCKS)
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<R, R, 0, 0>>::THREADS,
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<R, R, 0, 0>>::BLOCKS)
 gaussian_columns(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
@@ -77,7 +77,7 @@ gaussian_columns(
 const T q = exp(-1 / (2 * sigma * sigma));
 ;
 #line 80 "stencils.cu"
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<R, R, 0, 0>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
+  kspec::for_each_window<kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<R, R, 0, 0>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, const T sigma, T& v) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 74 "specs/stencils.toml"
@@ -101,15 +101,15 @@ v = sum / total;
 // ---- sobel(T u -> T dy, T dx)
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::THREADS,
-    kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>::THREADS,
+    kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>::BLOCKS)
 sobel(
     const __grid_constant__ kspec::Elements<_Layout, 3> _elements,
     const __grid_constant__ kspec::Window<T, 2, kspec::first_boundary<_Layout>(kspec::REFLECT)> _arg_u,
     const __grid_constant__ kspec::Out<T> _arg_dy,
     const __grid_constant__ kspec::Out<T> _arg_dx
 ) {
-  kspec::for_each_window<kspec::WindowTile<2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
+  kspec::for_each_window<kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 1, 1>>>(_elements, [KSPEC_CAPTURE](const ptrdiff_t i, const auto& _window_u, T& dy, T& dx) {
     #define u(...) KSPEC_WINDOW("u", _window_u, __VA_ARGS__)
     do {  // for `continue`
 #line 110 "specs/stencils.toml"

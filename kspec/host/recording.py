@@ -88,6 +88,8 @@ class Traffic:
         Its size; 0 for all memory that is in no region.
     l2_loads, l2_stores, l2_atomics : int
         Sectors between multiprocessors and the second cache.
+    atomic_lanes : int
+        Threads of its atomics.
     dram_loads, dram_stores : int
         Sectors between that and memory, if it kept what neighbouring blocks share.
     dram_partial : int
@@ -99,6 +101,7 @@ class Traffic:
     l2_loads: int
     l2_stores: int
     l2_atomics: int
+    atomic_lanes: int
     dram_loads: int
     dram_stores: int
     dram_partial: int
@@ -204,6 +207,7 @@ def read_recording(record: runtime.ReviewRecord) -> Recording:
                 one.l2_loads,
                 one.l2_stores,
                 one.l2_atomics,
+                one.atomic_lanes,
                 one.dram_loads,
                 one.dram_stores,
                 one.dram_partial,

@@ -120,6 +120,7 @@ class TrafficRecord(ctypes.Structure):
         ("l2_loads", ctypes.c_uint64),
         ("l2_stores", ctypes.c_uint64),
         ("l2_atomics", ctypes.c_uint64),
+        ("atomic_lanes", ctypes.c_uint64),
         ("dram_loads", ctypes.c_uint64),
         ("dram_stores", ctypes.c_uint64),
         ("dram_partial", ctypes.c_uint64),

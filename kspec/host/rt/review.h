@@ -112,11 +112,12 @@ static void count_request(Review* review, const Event& event, Request* request) 
   site->requests++;
   site->lanes += request->count;
   uint64_t sorted[WARP_SIZE];
+  ReviewRegion* region = nullptr;
   if (event.space == SPACE_SHARED) {
     count_wavefronts(site, *request);
     sort_addresses(*request, sorted);
   } else {
-    ReviewRegion* region = &review->regions[0];
+    region = &review->regions[0];
     for (unsigned i = 0; i < request->count; i++) region = region_of(review, &request->address[i]);
     sort_addresses(*request, sorted);
     uint64_t sectors[2 * WARP_SIZE];
@@ -129,6 +130,7 @@ static void count_request(Review* review, const Event& event, Request* request) 
     memcpy(ordered.address, sorted, request->count * sizeof *sorted);
     count_traffic(review, region, ordered, sectors, found, access);
   }
+  if (access == CLASS_ATOMIC && region) region->atomic_lanes += request->count;
   if (access == CLASS_ATOMIC) site->contention += most_alike(sorted, request->count);
 }
 
