@@ -5,7 +5,7 @@
     reviews = [
       { gpu = "H200", arguments = ["float32[256,1024]", "axis=1"], source = "5f0c...",
         sectors_per_request = 16.0, conflicts = 0.0, ..., lines = [
-        { at = "kspec/pack.cuh:113", text = "...", note = "global load, 16.0 sectors", ... },
+        { at = "specs/norms.toml:14", text = "y = sqrt(a)", note = "global store, ...", ... },
       ] },
     ]
 
@@ -41,7 +41,7 @@ class SavedLine:
     file, line : str, int
         Place at the time of the review; the file may have become longer above it.
     text : str
-        The line, stripped.
+        The line, stripped; empty for kspec's own headers, which are part of the digest.
     note : str
         Kind of the access and remarks: ``"global load, 16.0 sectors"``.
     requests : int
@@ -121,7 +121,7 @@ def _line_data(one: SavedLine) -> dict[str, Any]:
     figure = "conflicts" if is_shared else "sectors_per_request"
     return {
         "at": one.place,
-        "text": one.text,
+        **({"text": one.text} if one.text else {}),
         "note": one.note,
         "requests": one.requests,
         figure: getattr(one, figure),
@@ -144,7 +144,7 @@ def _line_of(data: Mapping[str, Any]) -> SavedLine:
     return SavedLine(
         file,
         int(line) if file else 0,
-        _string(data["text"]),
+        _string(data.get("text", "")),
         _string(data["note"]),
         int(data["requests"]),
         float(data.get("sectors_per_request", 0)),
