@@ -117,7 +117,7 @@ def build_project(
         changed = replace_folder(folder, files.package_files(plan, text, built))
         if watched:
             write_stamp(plan, started)
-        lock = update_lock(plan, built) if compiling else LockUpdate()
+        lock = update_lock(plan, built, with_reviews) if compiling else LockUpdate()
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
     return BuildReport(plan, changed, fresh, built, lock)
 

@@ -86,7 +86,7 @@ class Example(SpecModel):
 
 
 class Budget(SpecModel):
-    """Limits of what a kernel takes: of the compiler's figures, and of the saved reviews."""
+    """Limits of a kernel: of the compiler's figures, and of its saved reviews."""
 
     sectors_per_request: StrictFloat | None = Field(
         None,

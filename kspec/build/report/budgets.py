@@ -64,7 +64,7 @@ _BUDGETS = (
     _Budget("budget.spills", "spills", "bytes of registers", "spill_bytes"),
     _Budget("max_bytes", "has", "bytes of code", "code_bytes"),
 )
-# Of saved reviews. A share that falls is worse, so its budget is the least.
+# Those of saved reviews. A share that falls is worse, so its budget is the least.
 _REVIEW_BUDGETS = (
     _Budget("budget.sectors_per_request", "touches", "sectors per request", "sectors_per_request"),
     _Budget("budget.conflicts", "needs", "extra passes for bank conflicts", "conflicts"),

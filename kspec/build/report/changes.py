@@ -24,7 +24,7 @@ _NOISE = 0.02  # a figure that is worse by less: estimates depend on the host's 
 
 @dataclass(frozen=True)
 class ReviewChange:
-    """One reviewed call, whose figures differ; by their names in the lock."""
+    """A reviewed call with its figures in two locks, by their names there."""
 
     kernel: str
     gpu: str
@@ -37,7 +37,7 @@ class ReviewChange:
         return round(self.after[key] - self.before[key], FIGURES[key][0])
 
     def is_worse(self, key: str, noise: float = 0.0) -> bool:
-        """Whether a figure has become worse, by more than a share of what it was."""
+        """Whether a figure has become worse, by more than a share of its old value."""
         _, more_is_worse = FIGURES[key]
         change = self.delta(key) if more_is_worse else -self.delta(key)
         return change > noise * abs(self.before[key])

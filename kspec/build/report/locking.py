@@ -38,17 +38,22 @@ class LockUpdate:
     note: str = ""
 
 
-def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
-    """Write the lock of a build, unless that was for some architectures only."""
+def update_lock(
+    plan: BuildPlan, images: Mapping[str, Built], with_reviews: bool = True
+) -> LockUpdate:
+    """Write the lock of a build, unless that was for some architectures only.
+
+    Notes on outdated reviews are left out before new ones are saved: without `with_reviews`.
+    """
     if not plan.settings.is_complete:
         return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
     after = make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
-        return LockUpdate(note=_outdated(after))
+        return LockUpdate(note=_outdated(after, with_reviews))
     write_whole(path, text)
-    notes = [_other_compiler(plan.lock, after), _outdated(after)]
+    notes = [_other_compiler(plan.lock, after), _outdated(after, with_reviews)]
     return LockUpdate(True, "\n".join(filter(None, notes)))
 
 
@@ -80,7 +85,7 @@ def _was_built(plan: BuildPlan) -> bool:
     return any(set(image.archs) == configured for image in images)
 
 
-def _outdated(lock: Lock) -> str:
+def _outdated(lock: Lock, with_reviews: bool) -> str:
     """Return notes on kernels that were tuned or reviewed when their source was another one."""
     tuned = [
         f"{kernel.module}.{kernel.name}"
@@ -90,7 +95,7 @@ def _outdated(lock: Lock) -> str:
     reviewed = [
         f"{kernel.module}.{kernel.name}"
         for kernel in lock.kernels
-        if not all(one.is_of(kernel.source) for one in kernel.reviews)
+        if with_reviews and not all(one.is_of(kernel.source) for one in kernel.reviews)
     ]
     notes = []
     if tuned:
