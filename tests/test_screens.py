@@ -10,14 +10,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kspec.build.package.catalogue import write_catalogue
 from kspec.build.project import plan_project
-from kspec.build.report.lock import read_lock
+from kspec.build.report.heat import heat_sections
+from kspec.build.report.lock import Lock, read_lock
 from kspec.build.report.page import render_page
+from kspec.build.report.saved import FIGURES, SavedLine, SavedReview
 from kspec.build.report.table import make_report
 from tests.browser import Browser, browser, find_chromium
 from tests.projects import ROOT
@@ -122,12 +125,38 @@ def test_the_catalogue(chromium: Browser, tmp_path: Path) -> None:
     assert light == "rgb(255, 255, 255)" and chromium.evaluate(paper) == "rgb(20, 23, 26)"
 
 
+def _reviewed(lock: Lock) -> Lock:
+    """Return a lock with a saved review of ``raw.matmul``."""
+    text = (ROOT / "specs/matmul.cu").read_text(encoding="utf-8").splitlines()
+    lines = tuple(
+        SavedLine(
+            "specs/matmul.cu",
+            number,
+            text[number - 1].strip(),
+            "global load, 4.0 sectors",
+            number * 100,
+            4.0,
+        )
+        for number in (13, 15, 18, 23)
+    )
+    figures = dict.fromkeys(FIGURES, 1.0)
+    kernels = [
+        replace(one, reviews=(SavedReview("H200", ("float32[9,9]",), one.source, figures, lines),))
+        if one.name == "matmul"
+        else one
+        for one in lock.kernels
+    ]
+    return Lock(tuple(kernels))
+
+
 def test_the_report(chromium: Browser, tmp_path: Path) -> None:
     plan, lock = plan_project(ROOT), read_lock(ROOT)
     assert lock is not None
     report = make_report(plan, lock, ("norms.l2norm", "activations.gelu_bias", "raw.matmul"))
     page = tmp_path / "report.html"
-    page.write_text(render_page(report, "kspec_kernels"), encoding="utf-8")
+    sections = heat_sections(plan, _reviewed(lock), report.kernels)
+    assert len(sections) == 1 and "--warm: 1.000" in sections[0].tables
+    page.write_text(render_page(report, "kspec_kernels", sections), encoding="utf-8")
     assert not faults_of(chromium, page)
     chromium.open(page, WIDTHS[0], "light")
     widest = "Math.max(...[...document.querySelectorAll('figure i')].map(one => one.offsetWidth))"

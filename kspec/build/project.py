@@ -67,6 +67,7 @@ def build_project(
     archs: Sequence[str] = (),
     compiling: bool = True,
     progress: Progress = ignore_progress,
+    with_reviews: bool = True,
 ) -> BuildReport:
     """Build the generated package of a project.
 
@@ -80,6 +81,8 @@ def build_project(
         False: write the text only; kernels without an image compile on first use.
     progress : callable
         Called after each translation unit.
+    with_reviews : bool
+        Whether budgets of saved reviews are checked: not before new ones are saved.
 
     Raises
     ------
@@ -108,13 +111,13 @@ def build_project(
         if compiling:
             intact = {stem: built for stem, built in before.items() if built.code}
             built = _compiled(plan, intact, progress)
-            budgets.check_budgets(plan, built)
+            budgets.check_budgets(plan, built, with_reviews)
         else:
             built = files.still_valid(plan, before)
         changed = replace_folder(folder, files.package_files(plan, text, built))
         if watched:
             write_stamp(plan, started)
-        lock = update_lock(plan, built) if compiling else LockUpdate()
+        lock = update_lock(plan, built, with_reviews) if compiling else LockUpdate()
     fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
     return BuildReport(plan, changed, fresh, built, lock)
 

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    StrictFloat,
     StrictInt,
     ValidationInfo,
     model_validator,
@@ -84,6 +85,33 @@ class Example(SpecModel):
     )
 
 
+class Budget(SpecModel):
+    """Limits of a kernel: of the compiler's figures, and of its saved reviews."""
+
+    sectors_per_request: StrictFloat | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Most sectors of 32 bytes that a warp's access of global memory touches.",
+    )
+    conflicts: StrictFloat | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Most passes that bank conflicts of shared memory add to an access.",
+    )
+    warp_efficiency: StrictFloat | None = Field(
+        None,
+        gt=0,
+        le=32,
+        description="Fewest threads that take part in an instruction, of 32, on average.",
+    )
+    registers: StrictInt | None = Field(None, gt=0, description="Most registers of a thread.")
+    spills: StrictInt | None = Field(
+        None, ge=0, description="Most bytes of registers that a thread spills to memory."
+    )
+
+
 class BaseSpec(SpecModel):
     """A spec of any kind."""
 
@@ -104,6 +132,11 @@ class BaseSpec(SpecModel):
     )
     max_bytes: StrictInt | None = Field(
         None, gt=0, description="Budget: bytes of a kernel's code for one architecture."
+    )
+    budget: Budget | None = Field(
+        None,
+        description="Budgets by figure: a build whose compiled kernel or saved reviews exceed one "
+        "fails.",
     )
 
     @property

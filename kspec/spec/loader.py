@@ -71,7 +71,8 @@ class SpecFile:
         In the order of the file.
     lines : mapping of (str, str) to int
         Kernel name and field to the line on which the content of its value begins; for the
-        field ``name``, to the line of the table's header. ``params.0`` is the first of a list.
+        field ``name``, to the line of the table's header. ``params.0`` is the first of a list,
+        ``budget.registers`` a key of a table.
     rows : mapping of (str, str) to tuple of int
         The line of each line of a value, where escapes or continued lines make them differ from
         counting on.
@@ -416,8 +417,8 @@ class _Reader:
                 if found != tuple(range(found[0], found[0] + len(found))):
                     rows[key] = found
         for path, span in self.spans.items():
-            if len(path) == 4 and path[2] == "params":
-                lines[str(path[1]), f"params.{path[3]}"] = self.lines.row(span.value_start)
+            if len(path) == 4 and path[2] in ("params", "budget"):
+                lines[str(path[1]), f"{path[2]}.{path[3]}"] = self.lines.row(span.value_start)
         for kind, name in self.kernels:
             lines[name, "name"] = self.lines.row(self.spans[kind, name].key_start)
         for name, spec in self.derived.items():

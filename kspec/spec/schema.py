@@ -63,7 +63,9 @@ def spec_file_schema() -> dict[str, Any]:
     every = [table for kind in MODELS for table in examples[kind].values()]
     for kind in MODELS:
         _illustrate(definitions[kind], every)
-    _illustrate(definitions["Example"], [one["example"] for one in every if "example" in one])
+    for name in ("Example", "Budget"):
+        key = name.lower()
+        _illustrate(definitions[name], [one[key] for one in every if key in one])
     schema = {
         "$schema": _DIALECT,
         "title": "kspec spec file",

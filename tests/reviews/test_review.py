@@ -72,7 +72,7 @@ def test_the_table_fits_a_terminal() -> None:
 
 def test_the_page_shows_the_source() -> None:
     page = column().html()
-    assert "s[32 * i] = x[n * i];" in page and "--warm: 0.750" in page
+    assert "s[32 * i] = x[n * i];" in page and "--warm: 1.000" in page
     assert not re.search(r"https?://", page)
 
 

@@ -17,7 +17,8 @@ from kspec.build.cli.completion import kernel_names, one_of
 from kspec.build.cli.diagnostics import Format, FormatOption, print_text, reporting
 from kspec.build.cli.output import progress_bar
 from kspec.build.package import stale
-from kspec.build.report import locking
+from kspec.build.report import budgets, locking
+from kspec.build.report.changes import regressions
 from kspec.build.report.findings import findings_of
 from kspec.build.report.lock import FILE_NAME as LOCK_FILE
 from kspec.build.tools import show
@@ -52,13 +53,17 @@ def build(
         modules = built.images if verbose else built.compiled
         report.findings += built.plan.warnings if no_compile else ()
         report.findings += findings_of(built.plan, built.images, modules, verbose)
+        report.findings += () if no_compile else budgets.unreviewed(built.plan)
         report.findings += _about_the_lock(built)
         report.summary = _summary(built)
 
 
 @app.command()
 def check(folder: Project = None, form: FormatOption = Format.text) -> None:
-    """Exit with 1 and a diff if the generated package or kspec.lock are not what the specs say."""
+    """Exit with 1 and a diff if the generated package or kspec.lock are not what the specs say.
+
+    Saved reviews are compared with the budgets of the specs, and with those of the last commit.
+    """
     project_path = project_folder(folder)
     with reporting("check", project_path, form) as report:
         plan = project.plan_project(project_path)
@@ -72,9 +77,11 @@ def check(folder: Project = None, form: FormatOption = Format.text) -> None:
             print(difference, end="")
             message = "generated files are stale; run `kspec build`"
             report.findings.append(Diagnostic("error", message))
-        stale_files = bool(report.findings)
-        report.findings[:0] = plan.warnings
-        if stale_files:
+        report.findings += budgets.review_problems(plan)
+        report.findings += budgets.unreviewed(plan, "error")
+        is_refused = bool(report.findings)
+        report.findings[:0] = [*plan.warnings, *regressions(plan)]
+        if is_refused:
             raise typer.Exit(1)
         report.summary = "generated files are up to date"
 
@@ -123,10 +130,12 @@ def schema(
         print(f"{SCHEMA_FILE} is up to date")
 
 
-def build_and_report(folder: Path, archs: tuple[str, ...], compiling: bool) -> project.BuildReport:
+def build_and_report(
+    folder: Path, archs: tuple[str, ...], compiling: bool, with_reviews: bool = True
+) -> project.BuildReport:
     """Build a project, with a progress bar, and say what was built."""
     with _compile_progress() as progress:
-        report = project.build_project(folder, archs, compiling, progress)
+        report = project.build_project(folder, archs, compiling, progress, with_reviews)
     print(_summary(report))
     print_text(_about_the_lock(report), sys.stderr)
     return report

@@ -43,6 +43,7 @@ def report(
     from kspec.build.report import page as report_page
     from kspec.build.report import table as reports
     from kspec.build.report import view as report_view
+    from kspec.build.report.heat import heat_sections
 
     root = project_folder(folder)
     plan, lock = project.plan_project(root), read_lock(root)
@@ -52,7 +53,8 @@ def report(
     if locking.lock_diff(plan):
         print(f"kspec: {FILE_NAME} is older than the specs; run `kspec build`", file=sys.stderr)
     if html is not None:
-        page = report_page.render_page(found, plan.settings.package_name)
+        sections = heat_sections(plan, lock, found.kernels)
+        page = report_page.render_page(found, plan.settings.package_name, sections)
         with naming(html):
             html.write_text(page, encoding="utf-8")
         print(f"{html}: {report_view.summary(found)}")
@@ -75,7 +77,10 @@ def diff_command(
     cuda: Annotated[bool, typer.Option(help="Show how the generated CUDA differs.")] = True,
     folder: Project = None,
 ) -> None:
-    """Print what changed since a git revision: signatures, coverage, figures, generated CUDA."""
+    """Print what changed since a git revision.
+
+    Signatures, coverage, figures, saved reviews, generated CUDA.
+    """
     from kspec.build.report import diff, diff_view, revisions
 
     root = project_folder(folder)

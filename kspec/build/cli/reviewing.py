@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from kspec import config
+from kspec.build.atomic_replace import write_whole
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import Form, FormOption, print_filled, progress_bar
 from kspec.build.load import import_package
+from kspec.build.report import lock as locks
 from kspec.diagnostics import counted
 from kspec.errors import SpecError
 from kspec.files import naming
@@ -46,6 +48,12 @@ def review_command(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the coloured source of one kernel."),
     ] = None,
+    save: Annotated[
+        bool,
+        typer.Option(
+            "--save", help="Write the figures into kspec.lock, where budgets are checked."
+        ),
+    ] = False,
     form: FormOption = Form.text,
     folder: Project = None,
 ) -> None:
@@ -56,7 +64,8 @@ def review_command(
     from kspec.build.tools import review as reviewing
 
     config.allow_compiling()
-    report = build_and_report(project_folder(folder), (), compiling=False)
+    project = project_folder(folder)
+    report = build_and_report(project, (), compiling=save, with_reviews=not save)
     package = import_package(report.plan.settings.package_folder)
     found = reviewing.reviewables(report.plan, package, tuple(kernels or ()))
     if (args or html) and len(found) != 1:
@@ -79,7 +88,34 @@ def review_command(
         print(f"kspec: {one.kernel.name}: {one.problem}", file=sys.stderr)
     if failed:
         print(f"kspec: {counted(len(failed), 'kernel')} not reviewed", file=sys.stderr)
+    if save:
+        _save(project, results, bool(kernels), sys.stderr if form is Form.json else sys.stdout)
+    if failed:
         raise typer.Exit(1)
+
+
+def _save(project: Path, results: list[Reviewed], named: bool, stream: TextIO) -> None:
+    """Write reviews into the lock, and check the budgets of the reviewed kernels."""
+    from kspec.build.project import plan_project
+    from kspec.build.report.budgets import check_reviews
+    from kspec.build.tools.review import updated_lock
+
+    before = locks.read_lock(project) or locks.Lock()
+    after, unknown = updated_lock(before, results)
+    if after != before:
+        write_whole(project / locks.FILE_NAME, locks.dump(after).encode())
+        print(f"written: {locks.FILE_NAME}", file=stream)
+    else:
+        print(f"{locks.FILE_NAME} is up to date", file=stream)
+    if unknown:
+        message = (
+            f"not saved: {', '.join(unknown)}; {locks.FILE_NAME} has precompiled kernels only, "
+            "so list their 'types'"
+        )
+        if named:
+            raise SpecError(message)
+        print(f"kspec: {message}", file=sys.stderr)
+    check_reviews(plan_project(project), [one.kernel.spec.name for one in results])
 
 
 def _print(results: list[Reviewed]) -> None:

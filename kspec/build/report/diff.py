@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kspec.build.report.changes import ReviewChange, review_changes
 from kspec.build.report.lock import LockRow
 from kspec.build.report.revisions import Snapshot
 from kspec.cpp.directives import without_line_directives
@@ -76,13 +77,14 @@ class Difference:
     coverage: tuple[CoverageChange, ...]
     figures: tuple[FigureChange, ...]
     texts: tuple[TextChange, ...]
+    reviews: tuple[ReviewChange, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
         found = (self.archs_added, self.archs_removed, self.signatures, self.coverage)
         same_compiler = self.compilers[0] == self.compilers[1]
-        return same_compiler and not any((*found, self.figures, self.texts))
+        return same_compiler and not any((*found, self.figures, self.texts, self.reviews))
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
@@ -98,6 +100,7 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
         coverage=tuple(_coverage(before, after)),
         figures=tuple(_figures(before, after)),
         texts=tuple(_texts(before, after)),
+        reviews=tuple(review_changes(before.lock, after.lock)),
     )
 
 
@@ -122,6 +125,16 @@ def difference_data(found: Difference) -> dict[str, Any]:
                 "after": dict(one.after),
             }
             for one in found.figures
+        ],
+        "reviews": [
+            {
+                "kernel": one.kernel,
+                "gpu": one.gpu,
+                "arguments": list(one.arguments),
+                "before": dict(one.before),
+                "after": dict(one.after),
+            }
+            for one in found.reviews
         ],
         "cuda": [vars(one) for one in found.texts],
     }

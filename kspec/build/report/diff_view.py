@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kspec.build.report.changes import ReviewChange
 from kspec.build.report.diff import Difference, FigureChange
+from kspec.build.report.saved import FIGURES as REVIEW_FIGURES
 from kspec.build.report.table import short_name
 from kspec.build.report.view import FIGURES, figure_table
 
 _STYLES = {"+": "green", "-": "red"}
+# Titles of the columns; each figure has one.
+_TITLES = {
+    "sectors_per_request": "sectors",
+    "conflicts": "conflicts",
+    "warp_efficiency": "active",
+    "microseconds": "µs",
+    "of_copy": "of copy",
+}
 
 
 def difference_view(found: Difference, with_text: bool = True) -> Iterator[RenderableType]:
@@ -40,6 +51,9 @@ def difference_view(found: Difference, with_text: bool = True) -> Iterator[Rende
     if found.figures:
         yield Text("\nfigures, and how much they have grown")
         yield _table(found.figures)
+    if found.reviews:
+        yield Text("\nreviews, and how their figures have changed")
+        yield _review_table(found.reviews)
     for text in found.texts if with_text else ():
         yield Text()
         yield from map(_diff_line, text.diff.splitlines())
@@ -69,6 +83,30 @@ def _figure(change: FigureChange, key: str) -> Text:
     text = Text(str(number) if number >= 0 else "-")
     if delta:
         text.append(f" {delta:+}", style="red" if delta > 0 else "green")
+    return text
+
+
+def _review_table(changes: tuple[ReviewChange, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("kernel, call", overflow="fold", ratio=1)
+    for key in REVIEW_FIGURES:
+        table.add_column(_TITLES[key], justify="right", no_wrap=True)
+    kernel = ""
+    for one in changes:
+        if one.kernel != kernel:
+            table.add_row(Text(one.kernel, style="bold"))
+            kernel = one.kernel
+        call = f"  {', '.join(one.arguments)} on {one.gpu}"
+        table.add_row(Text(call), *(_review_figure(one, key) for key in REVIEW_FIGURES))
+    return table
+
+
+def _review_figure(change: ReviewChange, key: str) -> Text:
+    """Return the value of a figure, and its change; in red if that is for the worse."""
+    text = Text(f"{change.after[key]:g}")
+    delta = change.delta(key)
+    if delta:
+        text.append(f" {delta:+g}", style="red" if change.is_worse(key) else "green")
     return text
 
 

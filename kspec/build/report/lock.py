@@ -14,6 +14,9 @@
     tuned = [
       { gpu = "NVIDIA H200", types = ["float32"], sizes = [[1000], [64]], ... },
     ]
+    reviews = [
+      { gpu = "H200", arguments = ["float32[256,1024]", "axis=1"], conflicts = 0.0, ... },
+    ]
 
 A line for each specialization and architecture, so that a diff of git says which kernel got
 larger.  Builds for all configured architectures write it; `kspec.build.report.locking` compares.
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kspec.build.report.saved import SavedReview, review_of, review_text
 from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
 from kspec.model.stages import Figures
@@ -93,6 +97,8 @@ class LockedKernel:
         By specialization, then by architecture.
     tuned : tuple of Tuned
         What `kspec tune` has measured.
+    reviews : tuple of SavedReview
+        What `kspec review --save` has found, by GPU and arguments.
     """
 
     module: str
@@ -101,6 +107,7 @@ class LockedKernel:
     source: str
     rows: tuple[LockRow, ...]
     tuned: tuple[Tuned, ...] = ()
+    reviews: tuple[SavedReview, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -129,6 +136,11 @@ class Lock:
         """Measurements of each kernel, by module and name."""
         return {kernel.key: kernel.tuned for kernel in self.kernels if kernel.tuned}
 
+    @property
+    def reviews(self) -> dict[tuple[str, str], tuple[SavedReview, ...]]:
+        """Reviews of each kernel, by module and name."""
+        return {kernel.key: kernel.reviews for kernel in self.kernels if kernel.reviews}
+
 
 def dump(lock: Lock) -> str:
     """Return the text of a lock; ``load(dump(lock)) == lock``."""
@@ -144,6 +156,9 @@ def dump(lock: Lock) -> str:
         if kernel.tuned:
             tuned = "".join(f"  {toml_value(tuned_data(one))},\n" for one in kernel.tuned)
             parts.append(f"tuned = [\n{tuned}]\n")
+        if kernel.reviews:
+            reviews = "".join(f"  {review_text(one)},\n" for one in kernel.reviews)
+            parts.append(f"reviews = [\n{reviews}]\n")
     return "".join(parts)
 
 
@@ -171,6 +186,7 @@ def load(text: str, path: str = FILE_NAME) -> Lock:
                     one["source"],
                     _rows(one["specializations"]),
                     tuple(map(tuned_of, one.get("tuned", ()))),
+                    tuple(map(review_of, one.get("reviews", ()))),
                 )
                 for module, kernels in data.items()
                 for name, one in kernels.items()

@@ -38,17 +38,22 @@ class LockUpdate:
     note: str = ""
 
 
-def update_lock(plan: BuildPlan, images: Mapping[str, Built]) -> LockUpdate:
-    """Write the lock of a build, unless that was for some architectures only."""
+def update_lock(
+    plan: BuildPlan, images: Mapping[str, Built], with_reviews: bool = True
+) -> LockUpdate:
+    """Write the lock of a build, unless that was for some architectures only.
+
+    Notes on outdated reviews are left out before new ones are saved: without `with_reviews`.
+    """
     if not plan.settings.is_complete:
         return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
     after = make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
-        return LockUpdate(note=_tuned_before(after))
+        return LockUpdate(note=_outdated(after, with_reviews))
     write_whole(path, text)
-    notes = [_other_compiler(plan.lock, after), _tuned_before(after)]
+    notes = [_other_compiler(plan.lock, after), _outdated(after, with_reviews)]
     return LockUpdate(True, "\n".join(filter(None, notes)))
 
 
@@ -80,14 +85,25 @@ def _was_built(plan: BuildPlan) -> bool:
     return any(set(image.archs) == configured for image in images)
 
 
-def _tuned_before(lock: Lock) -> str:
-    """Return a note on kernels that were tuned when their source was another one."""
-    old = [
+def _outdated(lock: Lock, with_reviews: bool) -> str:
+    """Return notes on kernels that were tuned or reviewed when their source was another one."""
+    tuned = [
         f"{kernel.module}.{kernel.name}"
         for kernel in lock.kernels
         if not all(kernel.source.startswith(one.source) for one in kernel.tuned)
     ]
-    return f"changed since they were tuned; run `kspec tune {' '.join(old)}`" if old else ""
+    reviewed = [
+        f"{kernel.module}.{kernel.name}"
+        for kernel in lock.kernels
+        if with_reviews and not all(one.is_of(kernel.source) for one in kernel.reviews)
+    ]
+    notes = []
+    if tuned:
+        notes.append(f"changed since they were tuned; run `kspec tune {' '.join(tuned)}`")
+    if reviewed:
+        names = " ".join(reviewed)
+        notes.append(f"changed since they were reviewed; run `kspec review {names} --save`")
+    return "\n".join(notes)
 
 
 def _other_compiler(before: Lock | None, after: Lock) -> str:
@@ -141,13 +157,15 @@ def source_digest(source: CudaSource) -> str:
 
 def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKernel]:
     """Yield the kernels of a unit that are precompiled, with rows that have no figures."""
+    reviews = plan.lock.reviews if plan.lock else {}
     for spec in unit.spec_file.specs:
         names = dict.fromkeys(one.name_expression for one in specializations(spec))
         if names:
             rows = tuple(LockRow(name, arch) for name in names for arch in _archs(plan))
-            digest = _digest(unit, spec, plan)
+            digest = kernel_digest(unit, spec, plan)
             tuned = unit.tuned.get(spec.name, ())
-            yield LockedKernel(unit.stem, spec.name, compiler, digest, rows, tuned)
+            saved = reviews.get((unit.stem, spec.name), ())
+            yield LockedKernel(unit.stem, spec.name, compiler, digest, rows, tuned, saved)
 
 
 def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:
@@ -155,7 +173,8 @@ def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:
     return replace(row, figures=replace(figures, constant_bytes=-1))  # many do not say
 
 
-def _digest(unit: Unit, spec: Spec, plan: BuildPlan) -> str:
+def kernel_digest(unit: Unit, spec: Spec, plan: BuildPlan) -> str:
+    """Return the digest of the source of one kernel of a unit, as its entry in the lock has it."""
     alone = make_unit(plan.settings, replace(unit.spec_file, specs=(spec,)))
     return source_digest(alone.source)
 

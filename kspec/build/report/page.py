@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kspec.build.report.heat import HeatSection
 from kspec.build.report.table import Line, Report
 from kspec.render.environment import render_template
+from kspec.reviews.heat import HEAT_STYLE
 
 _COLOURS = 6  # that the template has
 _FIGURES = ("registers", "spills", "stack", "shared", "bytes")
@@ -58,20 +60,22 @@ class ReportPage:
     charts: tuple[Chart, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    heat_style: str = HEAT_STYLE
+    reviews: tuple[tuple[str, str, str], ...] = ()
 
 
-def render_page(report: Report, package: str) -> str:
-    """Return the page.
+def render_page(report: Report, package: str, reviews: Sequence[HeatSection] = ()) -> str:
+    """Return the page, with the source of reviewed kernels below the tables.
 
     Raises
     ------
     RenderError
         If the template is broken.
     """
-    return render_template("report.html.j2", {"page": page_context(report, package)})
+    return render_template("report.html.j2", {"page": page_context(report, package, reviews)})
 
 
-def page_context(report: Report, package: str) -> ReportPage:
+def page_context(report: Report, package: str, reviews: Sequence[HeatSection] = ()) -> ReportPage:
     """Return the strings of the page."""
     return ReportPage(
         title=f"{package}: what the compiler made",
@@ -102,6 +106,7 @@ def page_context(report: Report, package: str) -> ReportPage:
         ),
         columns=("kernel", "specialization", "arch", *_FIGURES, "occupancy", "limited by"),
         rows=tuple(tuple(_cells(line)) for line in report.lines),
+        reviews=tuple((one.title, one.note, one.tables) for one in reviews),
     )
 
 

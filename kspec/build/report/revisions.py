@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from kspec.build.report import lock as locks
 from kspec.build.report.lock import Lock
 from kspec.build.settings import CONFIGURATION, package_of
-from kspec.errors import SpecError, ToolNotFoundError
+from kspec.errors import KspecError, SpecError, ToolNotFoundError
 from kspec.model import manifest
 from kspec.model.manifest import Manifest
 
@@ -96,6 +96,16 @@ def snapshot_at(project: Path, revision: str) -> Snapshot:
         return _git(project, "show", f"{commit}:{prefix}{name}")
 
     return _snapshot(revision, commit, read, "its build was not committed")
+
+
+def committed_lock(project: Path) -> Lock | None:
+    """Return the lock of the last commit; None without one that this kspec reads."""
+    try:
+        prefix = _prefix(project)
+        found = _git(project, "show", f"HEAD:{prefix}{locks.FILE_NAME}")
+        return None if found is None else locks.load(found.decode("utf-8", "replace"))
+    except KspecError:  # no git, no repository, a damaged or a newer file
+        return None
 
 
 def _snapshot(name: str, commit: str, read: _Read, advice: str) -> Snapshot:

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -19,16 +20,21 @@ import numpy as np
 from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
+from kspec.build.report.lock import Lock
+from kspec.build.report.saved import FIGURES, SavedLine, SavedReview, with_review
 from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.model.dtypes import canonical_name
 from kspec.reviews.call import review
-from kspec.reviews.review import Review
+from kspec.reviews.lines import AccessedLine
+from kspec.reviews.review import LaunchReview, Review
+from kspec.reviews.table import note_of
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.models import Spec
 
 _ARRAY = re.compile(r"\s*([A-Za-z]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]\s*")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(.+)")
 _SEED = 20261127
+_SHARE = 0.01  # of the requests: lines and launches with fewer do not count
 
 
 @dataclass(frozen=True)
@@ -170,3 +176,89 @@ def _value(text: str, random: np.random.Generator) -> Any:
     raise SpecError(
         f"argument {text!r} is neither an array, as in float32[4096,1024], nor a number"
     )
+
+
+def updated_lock(lock: Lock, results: Sequence[Reviewed]) -> tuple[Lock, tuple[str, ...]]:
+    """Return a lock with the reviews, and the names of the reviewed kernels that it does not have.
+
+    Reviews of other calls stay as long as the source of their kernel is the same.
+    """
+    kernels = {kernel.key: kernel for kernel in lock.kernels}
+    unknown = []
+    for one in results:
+        kernel = kernels.get((one.kernel.module, one.kernel.spec.name))
+        if kernel is None:
+            unknown.append(one.kernel.name)
+        elif one.review is not None:
+            saved = saved_review(one.review, one.arguments, kernel.source[:12])
+            kernels[kernel.key] = replace(kernel, reviews=with_review(kernel.reviews, saved))
+    return Lock(tuple(kernels.values())), tuple(unknown)
+
+
+def saved_review(found: Review, arguments: Sequence[str], source: str) -> SavedReview:
+    """Return the figures of a review that the lock keeps.
+
+    Parameters
+    ----------
+    found : Review
+        Of a call.
+    arguments : sequence of str
+        Those of the call.
+    source : str
+        Beginning of the digest of the kernel's source.
+
+    Notes
+    -----
+    The figures of lines are those of the worst one. Lines with less than one percent of the
+    requests to their kind of memory do not count, and are not kept: a store of a result after a
+    loop. So it is with launches, for the share of threads that take part. Time is that of all
+    launches.
+    """
+    lines = tuple(_saved_lines(found))
+    time = sum(one.prediction.microseconds for one in found.launches)
+    copied = sum(one.prediction.of_copy * one.prediction.microseconds for one in found.launches)
+    numbers = {
+        "sectors_per_request": max((one.sectors_per_request for one in lines), default=0.0),
+        "conflicts": max((one.conflicts for one in lines), default=0.0),
+        "warp_efficiency": min(one.warp_efficiency for one in _counting(found.launches)),
+        "microseconds": time,
+        "of_copy": copied / time if time else 0.0,
+    }
+    return SavedReview(
+        found.slowest.prediction.machine,
+        tuple(arguments),
+        source,
+        {name: round(numbers[name], decimals) for name, (decimals, _) in FIGURES.items()},
+        lines,
+    )
+
+
+def _saved_lines(found: Review) -> Iterator[SavedLine]:
+    least = {
+        space: _SHARE * sum(one.requests for one in found.lines if one.space == space)
+        for space in ("global", "shared")
+    }
+    for launch in found.launches:
+        for one in launch.lines:
+            if one.requests and one.requests >= least.get(one.space, math.inf):
+                yield _saved_line(one, launch)
+
+
+def _saved_line(one: AccessedLine, launch: LaunchReview) -> SavedLine:
+    text = launch.source.get(one.file, ())[one.line - 1 : one.line] if one.line else ()
+    return SavedLine(
+        one.file,
+        one.line,
+        "".join(text).strip(),
+        note_of(one),
+        one.requests,
+        round(one.sectors_per_request, FIGURES["sectors_per_request"][0]),
+        round(max(0.0, one.conflict_ways - 1), FIGURES["conflicts"][0]),
+    )
+
+
+def _counting(launches: Sequence[LaunchReview]) -> list[LaunchReview]:
+    """Return the launches with a share of the requests that counts."""
+    requests = [sum(line.requests for line in one.lines) for one in launches]
+    least = _SHARE * sum(requests)
+    return [one for one, own in zip(launches, requests, strict=True) if own >= least]
