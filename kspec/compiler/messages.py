@@ -174,8 +174,12 @@ def parse_log(log: str, source: CudaSource = _NOTHING) -> tuple[Diagnostic, ...]
 
 
 def source_line(source: CudaSource, path: str, line: int) -> str:
-    """Return the line of a source that ``#line`` directives put at a place."""
-    return _source_lines(source).line(path, line)
+    """Return the line of a source that ``#line`` directives put at a place, or of a header."""
+    found = _source_lines(source).line(path, line)
+    if found:
+        return found
+    text = next((one.text for one in source.headers if one.name == path), "")
+    return next(iter(text.splitlines()[line - 1 : line]), "")
 
 
 def _blocks(log: str) -> Iterator[list[str]]:

@@ -34,7 +34,7 @@ def row_of(one: LaunchReview) -> list[str | float]:
 
 
 def rows_text(rows: list[list[Any]]) -> str:
-    """Return launches as a table, those first that move the most beside what they need."""
+    """Return launches as a table, those first that move the most beside their needs."""
     if not rows:
         return "nothing was launched on the host device"
     lines = [f"{'kernel':<40} {'grid, block':<18} {'moved':>5} {'ways':>5} {'threads':>7}"]
