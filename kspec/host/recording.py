@@ -93,7 +93,7 @@ class Traffic:
     dram_loads, dram_stores : int
         Sectors between that and memory, if it kept what neighbouring blocks share.
     dram_partial : int
-        Sectors stored of which some bytes are not: memory has to be read for them.
+        Sectors stored of which some bytes are neither stored nor loaded: memory is read for them.
     """
 
     name: str

@@ -10,7 +10,7 @@ from kspec.host.recording import GLOBAL, SHARED, BasicBlock, MemoryAccess, Revie
 
 SECTOR = 32  # bytes
 _HOOK = 5  # bytes of a call instruction
-_FOR_EACH = 3.5  # instructions of a GPU, for each access and each basic block, as measured
+_FOR_EACH = 1.1  # instructions of a GPU, for each access and each basic block, as fitted
 _UNKNOWN = ("", 0)
 
 

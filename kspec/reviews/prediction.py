@@ -7,7 +7,7 @@ time: the parts are added as in a norm, whose exponent was fitted.
 * *memory*: sectors that the second cache does not have, at the speed of a copy; sectors of which
   only a part is written are read, too;
 * *second cache*: sectors that a multiprocessor's own cache does not have, and all stores;
-* *first cache*: lines that requests look up, and sectors that they take;
+* *first cache*: lines of 128 bytes that requests look up;
 * *shared memory*, *constants*: a pass for each wavefront, for each distinct word;
 * *atomics*: threads that change the same few sectors wait for each other;
 * *issue*: four instructions in a cycle;
@@ -34,19 +34,19 @@ from kspec.reviews.lines import SECTOR, Located
 from kspec.reviews.machine import Machine
 
 _LAUNCH = 3.0e-6  # seconds from one kernel's start to the next one's, beside its work
-_NORM = 4.0  # the exponent: parts that are alike take 2 ** (1 / 4) of each
+_NORM = 5.3  # the exponent: two parts that are alike take 2 ** (1 / 5.3) of each
 _KEPT = 0.6  # of the second cache that an array may take to stay there
-_PARTIAL = 0.88  # of a sector's time for one that is read because it is written in part
-_PER_STORE = 2.7  # cycles of a multiprocessor for a sector that is stored
-_PER_TAG, _PER_SECTOR = 0.44, 1.0  # cycles of a line that is looked up, and of a sector
-_PER_PASS = 1.14
-_PER_CONSTANT = 1.8
+_PARTIAL = 0.84  # of a sector's time for one that is read because it is written in part
+_PER_STORE = 2.9  # cycles of a multiprocessor for a sector that is stored
+_PER_TAG = 1.0  # cycles of a line of 128 bytes that is looked up
+_PER_PASS = 1.23
+_PER_CONSTANT = 1.87
 _HOT = 2000  # sectors; atomics on fewer wait for each other
 _HOT_ATOMICS, _ATOMICS = 3.9e9, 60e9  # threads in a second
-_BLOCK = 1130  # cycles of a block without loads
-_CHAIN, _DEPTH = 135, 0.34  # cycles that loads take: so many times their number to this power
-_STEP = 16  # cycles for each access and basic block of a warp
-_SHARED_STEP = 32  # for each access of shared memory
+_BLOCK = 1200  # cycles of a block without loads
+_CHAIN, _DEPTH = 240, 0.39  # cycles that loads take: so many times their number to this power
+_STEP = 5.3  # cycles for each access and basic block of a warp
+_SHARED_STEP = 52  # for each access of shared memory
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,7 @@ def _parts(
     stores = sum(one.l2_stores for one in traffic)
     moved = sectors * scale * SECTOR / machine.l2_bandwidth
     yield "second cache", max(moved, _PER_STORE * stores / cycles)
-    first = sum(_PER_TAG * one.tags + _PER_SECTOR * one.sectors for one in loads)
-    yield "first cache", first / cycles
+    yield "first cache", _PER_TAG * sum(one.tags for one in loads) / cycles
     yield "shared memory", _PER_PASS * sum(one.wavefronts for one in shared) / cycles
     words = sum(max(one.requests, one.bytes / 4) for one in constants)
     yield "constants", _PER_CONSTANT * words / cycles

@@ -360,7 +360,7 @@ static const ReviewSummary* finished_review() {
   for (unsigned i = 0; i < review->region_count; i++) review->regions[i].dram_partial = 0;
   for (size_t i = 0; i < review->mark_capacity; i++) {
     const SectorMark& mark = review->marks[i];
-    if (!mark.key || !mark.stored || mark.written == ~0u) continue;
+    if (!mark.key || !mark.stored || mark.written == ~0u || mark.loaded) continue;
     uint64_t region = (mark.key - 1) * SECTOR_BYTES >> 48;
     if (region < review->region_count) review->regions[region].dram_partial++;
   }

@@ -81,7 +81,7 @@ struct ReviewRegion {
   uint64_t atomic_lanes;   // threads of those
   uint64_t dram_loads;     // sectors, in pairs, each once in a run of blocks
   uint64_t dram_stores;
-  uint64_t dram_partial;   // those of which some bytes are not written: memory has to be read
+  uint64_t dram_partial;   // those of which some bytes are neither written nor loaded: they are read
 };
 
 struct ReviewSummary {
