@@ -24,6 +24,7 @@ import kspec
 from benchmarks.review.case import Case
 from benchmarks.review.cases import raw_cases
 from benchmarks.review.shipped import Call, shipped_calls
+from kspec.errors import KspecError
 from kspec.reviews.review import LaunchReview, Review
 
 _SATURATES = 0.7  # of a copy: from here on the memory is what limits a kernel
@@ -221,11 +222,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=())
     chosen = parser.parse_args(arguments)
     measured = json.loads(chosen.measured.read_text(encoding="utf-8"))
-    reviews = {
-        case.name: review_of(case)
-        for case in (*raw_cases(), *shipped_calls())
-        if not chosen.only or case.name in chosen.only
-    }
+    reviews = {}
+    for case in (*raw_cases(), *shipped_calls()):
+        if chosen.only and case.name not in chosen.only:
+            continue
+        try:
+            reviews[case.name] = review_of(case)
+        except KspecError as error:
+            print(f"not reviewed: {case.name}: {error}")
     print(text_of(compare(reviews, measured)))
 
 
