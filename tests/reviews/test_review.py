@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.compiler.host.sanitize import sanitize_flags
 from kspec.errors import HostFault, NotSupportedError
 from kspec.reviews.review import LaunchReview
 from tests.projects import ROOT
@@ -151,3 +152,12 @@ def test_a_program_prints_its_reviews() -> None:
     )
     assert done.stdout == "[0. 2. 4. 6.]\n" * 2
     assert done.stderr.count("double_it<double, kspec::Flat>  grid 1, block") == 1
+
+
+def test_compilers_that_cannot_are_refused() -> None:
+    assert "-fno-tree-sra" in sanitize_flags("gcc", "gcc g++ 12.2.0 x86_64", ("review",))
+    assert "-fsanitize-coverage=trace-pc,bb,no-prune" in sanitize_flags(
+        "clang", "clang clang++ 17.0.6 x86_64", ("review",)
+    )
+    with pytest.raises(NotSupportedError, match=r"reviews need g\+\+ 12 or newer, or clang\+\+"):
+        sanitize_flags("gcc", "gcc g++ 11.4.0 x86_64", ("review",))

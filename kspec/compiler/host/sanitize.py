@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from kspec.errors import NotSupportedError
 from kspec.model.checks import AS_GPU, REVIEW
 
 # -fsanitize=thread makes every load and store visible, whatever is checked about them.
@@ -23,9 +24,10 @@ _ACCESS_FLAGS = (
     "-O1",
 )
 # Where each thread goes, and structs copied as a whole, as the compilers of GPUs copy them.
-_REVIEW_FLAGS = ("-DKSPEC_HOST_REVIEW=1", "-fsanitize-coverage=trace-pc")
+_REVIEW_FLAGS = ("-DKSPEC_HOST_REVIEW=1",)
 _AS_GPU_FLAGS = ("-DKSPEC_HOST_AS_GPU=1",)  # kspec/include/kspec/chunked.cuh
-_REVIEW_GCC = ("-fno-tree-sra", "-fno-ipa-sra")
+_REVIEW_GCC = ("-fsanitize-coverage=trace-pc", "-fno-tree-sra", "-fno-ipa-sra")
+_REVIEW_CLANG = ("-fsanitize-coverage=trace-pc,bb,no-prune",)
 _UNDEFINED = (
     "bounds",
     "shift-exponent",
@@ -107,7 +109,12 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
     identity : str
         The compiler's version text.
     modes : tuple of str
-        Of `kspec.model.checks.MODES`, and ``"bounds"``.
+        Of `kspec.model.checks.MODES`, ``"bounds"``, `REVIEW` and `AS_GPU`.
+
+    Raises
+    ------
+    NotSupportedError
+        For reviews, with a g++ that cannot leave functions out.
     """
     flags: tuple[str, ...] = ()
     if "undefined" in modes:
@@ -126,7 +133,12 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
     if REVIEW in modes or AS_GPU in modes:
         flags += _AS_GPU_FLAGS
     if REVIEW in modes:
-        flags += (*_REVIEW_FLAGS, *(_REVIEW_GCC if kind == "gcc" else ()))
+        if kind == "gcc" and 0 < major_version(identity) < 12:
+            raise NotSupportedError(
+                f"reviews need g++ 12 or newer, or clang++, and this is {identity}; let KSPEC_CXX "
+                "name one of these"
+            )
+        flags += (*_REVIEW_FLAGS, *(_REVIEW_GCC if kind == "gcc" else _REVIEW_CLANG))
     return flags
 
 
