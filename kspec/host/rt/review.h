@@ -350,6 +350,11 @@ static bool begin_review(Check* check, const Job* job) {
   memset(review->known, 0, sizeof review->known);
   if (review->site_slots) memset(review->site_slots, 0, review->slot_count * sizeof(unsigned));
   if (review->node_slots) memset(review->node_slots, 0, review->node_slot_count * sizeof(unsigned));
+  if (review->mark_capacity > MOST_KEPT_MARKS) {
+    free(review->marks);
+    review->marks = nullptr;
+    review->mark_capacity = 0;
+  }
   if (review->marks) memset(review->marks, 0, review->mark_capacity * sizeof(SectorMark));
   review->mark_count = 0;
   return collect_review_regions(review, check);

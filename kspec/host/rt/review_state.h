@@ -19,6 +19,7 @@ enum : unsigned {
   MAX_BLOCK_EVENTS = 1u << 24,
   MAX_THREAD_EVENTS = 1u << 18,
   MAX_CALLS = 64,  // of functions in functions that are told apart
+  MOST_KEPT_MARKS = 1u << 20,  // of sectors, from one review to the next
   KNOWN_EDGES = 1024,  // a power of two
 };
 
