@@ -89,7 +89,7 @@ class Traffic:
     l2_loads, l2_stores, l2_atomics : int
         Sectors between multiprocessors and the second cache.
     atomic_lanes : int
-        Threads of its atomics.
+        Threads of its atomics; a warp with one address counts as one.
     dram_loads, dram_stores : int
         Sectors between that and memory, if it kept what neighbouring blocks share.
     dram_partial : int

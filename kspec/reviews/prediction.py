@@ -7,14 +7,15 @@ time: the parts are added as in a norm, whose exponent was fitted.
 * *memory*: sectors that the second cache does not have, at the speed of a copy; sectors of which
   only a part is written are read, too;
 * *second cache*: sectors that a multiprocessor's own cache does not have, and all stores;
-* *first cache*: lines of 128 bytes that requests look up;
+* *first cache*: requests, and the lines of 128 bytes that they look up;
 * *shared memory*, *constants*: a pass for each wavefront, for each distinct word;
-* *atomics*: threads that change the same few sectors wait for each other;
+* *atomics*: threads that change the same few sectors wait for each other; those of a warp that
+  change one address are one, as compilers join them;
 * *issue*: four instructions in a cycle;
 * *blocks*: a block starts, waits for its loads and ends; a multiprocessor has room for some.
 
-Caches are modelled simply. The first keeps what a block has loaded, as long as it runs, and never
-what it has stored; the second keeps what blocks next to each other share, and whole arrays that
+Caches are modelled simply. The first keeps what a block has loaded, as long as it runs, arrays that
+fit into it, and nothing that is stored; the second keeps what blocks next to each other share, and whole arrays that
 fit into it.  Loads that depend on each other, caches of instructions, local memory, and the time of
 barriers are left out.
 
@@ -38,7 +39,8 @@ _NORM = 5.3  # the exponent: two parts that are alike take 2 ** (1 / 5.3) of eac
 _KEPT = 0.6  # of the second cache that an array may take to stay there
 _PARTIAL = 0.84  # of a sector's time for one that is read because it is written in part
 _PER_STORE = 2.9  # cycles of a multiprocessor for a sector that is stored
-_PER_TAG = 1.0  # cycles of a line of 128 bytes that is looked up
+_PER_REQUEST, _PER_TAG = 4.5, 1.0  # cycles of a request, and of a line of 128 bytes, if more
+_FIRST_CACHE = 128 << 10  # bytes of a multiprocessor's own
 _PER_PASS = 1.23
 _PER_CONSTANT = 1.87
 _HOT = 2000  # sectors; atomics on fewer wait for each other
@@ -105,17 +107,27 @@ def _parts(
     shared = [one for one in recorded.accesses if one.space == SHARED]
     constants = [one for one in recorded.accesses if one.space == MODULE]
     yield "memory", sum(_memory_bytes(one, scale, machine) for one in traffic) / machine.copy
-    sectors = sum(one.l2_loads + one.l2_stores + one.l2_atomics for one in traffic)
     stores = sum(one.l2_stores for one in traffic)
-    moved = sectors * scale * SECTOR / machine.l2_bandwidth
+    sectors = scale * (stores + sum(one.l2_atomics for one in traffic))
+    sectors += sum(_loaded_sectors(one, scale, machine) for one in traffic)
+    moved = sectors * SECTOR / machine.l2_bandwidth
     yield "second cache", max(moved, _PER_STORE * stores / cycles)
-    yield "first cache", _PER_TAG * sum(one.tags for one in loads) / cycles
+    first = sum(max(_PER_REQUEST * one.requests, _PER_TAG * one.tags) for one in loads)
+    yield "first cache", first / cycles
     yield "shared memory", _PER_PASS * sum(one.wavefronts for one in shared) / cycles
     words = sum(max(one.requests, one.bytes / 4) for one in constants)
     yield "constants", _PER_CONSTANT * words / cycles
     yield "atomics", scale * sum(map(_atomic_seconds, traffic))
     yield "issue", located.instructions / scale / (4 * cycles)
     yield "blocks", _block_seconds(launch, residency, machine)
+
+
+def _loaded_sectors(traffic: Traffic, scale: float, machine: Machine) -> float:
+    """Return the sectors that multiprocessors load from the second cache."""
+    if 0 < traffic.nbytes <= _FIRST_CACHE:  # each of them once, however many blocks want it
+        most = traffic.nbytes / SECTOR * machine.multiprocessors
+        return min(traffic.l2_loads * scale, most)
+    return traffic.l2_loads * scale
 
 
 def _atomic_seconds(traffic: Traffic) -> float:

@@ -130,8 +130,10 @@ static void count_request(Review* review, const Event& event, Request* request) 
     memcpy(ordered.address, sorted, request->count * sizeof *sorted);
     count_traffic(review, region, ordered, sectors, found, access);
   }
-  if (access == CLASS_ATOMIC && region) region->atomic_lanes += request->count;
-  if (access == CLASS_ATOMIC) site->contention += most_alike(sorted, request->count);
+  if (access != CLASS_ATOMIC) return;
+  unsigned alike = most_alike(sorted, request->count);
+  site->contention += alike;
+  if (region) region->atomic_lanes += alike == request->count ? 1 : request->count;
 }
 
 // ------------------------------------------------------------------------- warps

@@ -79,7 +79,7 @@ struct ReviewRegion {
   uint64_t l2_loads;       // sectors, each once a block: the first cache has it then
   uint64_t l2_stores;      // sectors, those that a warp writes piece by piece once
   uint64_t l2_atomics;
-  uint64_t atomic_lanes;   // threads of those
+  uint64_t atomic_lanes;   // threads of those, 1 of a warp that has one address
   uint64_t dram_loads;     // sectors, in pairs, each once in a run of blocks
   uint64_t dram_stores;
   uint64_t dram_partial;   // those of which some bytes are neither written nor loaded: they are read
