@@ -15,9 +15,9 @@ time: the parts are added as in a norm, whose exponent was fitted.
 * *blocks*: a block starts, waits for its loads and ends; a multiprocessor has room for some.
 
 Caches are modelled simply. The first keeps what a block has loaded, as long as it runs, arrays that
-fit into it, and nothing that is stored; the second keeps what blocks next to each other share, and whole arrays that
-fit into it.  Loads that depend on each other, caches of instructions, local memory, and the time of
-barriers are left out.
+fit into it, and nothing that is stored; the second keeps what blocks next to each other share, and
+whole arrays that fit into it.  Loads that depend on each other, caches of instructions, local
+memory, and the time of barriers are left out.
 
 The numbers below were fitted to the 142 kernels of ``benchmarks/review`` on an H200; other GPUs
 are reckoned with the same cycles.
