@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +24,6 @@ def test_parts_are_all_blocks_in_order(blocks: int, warps: int) -> None:
     runs = sampled_runs(blocks, warps)
     found = parts(blocks, runs)
     assert found[0][0] == 0 and found[-1][1] == blocks
-    assert all(one[1] == other[0] for one, other in zip(found, found[1:], strict=False))
+    assert all(one[1] == other[0] for one, other in itertools.pairwise(found))
     assert [(first, last) for first, last, run in found if run] == runs
     assert [run for _, _, run in found if run] == list(range(1, len(runs) + 1))
