@@ -104,7 +104,7 @@ def test_variables_get_entries():
     text = "__constant__ float c[2] = {1, 2};\nnamespace n { __device__ int i, *p = f(1); }"
     result = rewrite(text)
     assert [entry.name for entry in result.entries] == ["c", "n::i", "n::p"]
-    assert "= {1, 2}; KSPEC_HOST_GLOBAL(0, c)\n" in result.text
+    assert "= {1, 2}; KSPEC_HOST_CONSTANT(0, c)\n" in result.text
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,22 @@ def imagining(gpu: Gpu) -> Iterator[None]:
         _imagined.reset(token)
 
 
+def is_scheduled_as_host(device: Device) -> bool:
+    """Return whether kernels have the schedules of the host: there, unless they are reviewed."""
+    return device.is_host and current_checks().review is None
+
+
+def multiprocessors_of(device: Device) -> int:
+    """Return the multiprocessors of a GPU, or of the one that reviews imagine."""
+    return (
+        _imagined.get().multiprocessors
+        if device.is_host
+        else driver.multiprocessors(device.ordinal)
+    )
+
+
 def gpu_of(device: Device) -> Gpu | None:
     """Return the numbers of a device; None if it is the host, and launches are not reviewed."""
     if device.is_host:
-        return None if current_checks().review is None else _imagined.get()
+        return None if is_scheduled_as_host(device) else _imagined.get()
     return Gpu(driver.multiprocessors(device.ordinal), most_shared_memory(device.ordinal))

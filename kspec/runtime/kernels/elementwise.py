@@ -28,7 +28,7 @@ from kspec.runtime.arguments.checks import (
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.gpu import is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
@@ -352,7 +352,7 @@ def _geometry(
         )
     if schedule.grid:
         return schedule.grid, (schedule.block, 1, 1)
-    chunks = gpu_of(device) is None and schedule.block == 1  # each thread of a CPU takes one
+    chunks = is_scheduled_as_host(device) and schedule.block == 1  # each thread of a CPU takes one
     block = 1 if chunks else min(block, schedule.threads)
     return (-(-schedule.threads // block), 1, 1), (block, 1, 1)
 

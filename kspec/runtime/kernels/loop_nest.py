@@ -21,7 +21,7 @@ from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.gpu import is_scheduled_as_host
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import (
@@ -79,7 +79,7 @@ def make_loop(
     `result`: shape of the outputs, which is another one for an adjoint.  `tuned`: what has been
     measured.  `modes`: what the host device checks.
     """
-    on_host = gpu_of(device) is None
+    on_host = is_scheduled_as_host(device)
     merge = declaration.reduce_dims or not declaration.ordered
     numbers = [k for k, operand in enumerate(operands) if not operand.param.raw]
     looped = [operands[k] for k in numbers]

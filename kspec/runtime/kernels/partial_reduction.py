@@ -30,7 +30,7 @@ from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.partials import (
     ALIGNMENT,
@@ -354,13 +354,12 @@ class SplitReduction:
         kept_axes, reduced_axes = split_axes(inputs, call.outputs, whole, along, (0,), False, False)
         if joined.count == 0:
             reduced_axes = Axes((0,), tuple((0,) for _ in inputs))
-        gpu = gpu_of(call.device)
-        if gpu is None:
+        if is_scheduled_as_host(call.device):
             schedule = choose_host(kept_axes, reduced_axes)
         elif ordered:
             schedule = choose_ordered(kept_axes, reduced_axes)
         else:
-            schedule = choose_strided(kept_axes, reduced_axes, gpu.multiprocessors)
+            schedule = choose_strided(kept_axes, reduced_axes, multiprocessors_of(call.device))
         wanted = tag(from_aggregates(schedule.layout))
         wanted = counting(wanted) if joined.counting else wanted
         modes = modes_of_call(checks, call.device, self.kernel.declaration)

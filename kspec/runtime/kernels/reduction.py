@@ -26,7 +26,7 @@ from kspec.runtime.arguments.checks import (
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.bound import Bound
@@ -256,11 +256,10 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         def resident(layout_tag: str, threads: int) -> int:
             return load(layout_tag).resident_blocks(threads)
 
-        gpu = gpu_of(call.device)
-        if gpu is None:
+        if is_scheduled_as_host(call.device):
             schedule = choose_host(kept_axes, reduced_axes)
             return schedule, load(schedule.layout)
-        count = gpu.multiprocessors
+        count = multiprocessors_of(call.device)
         if self.declaration.has_core and tag is str:
             items = [item_member(operand, binding) for operand in inputs]
             schedule = choose_sweep(kept_axes, reduced_axes, items, resident) or choose_strided(
