@@ -23,6 +23,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
 ``KSPEC_HOST_PRINTF``    bytes that a launch on the host device may print; default: 1M
 ``KSPEC_HOST_THREADS``   operating-system threads the host device uses; default: all cores
 ``KSPEC_HOST_TIMEOUT``   seconds after which the host device stops a kernel
+``KSPEC_HOST_REVIEW``    ``1``: print the review of each launch on the host device
 ``KSPEC_POOL_LIMIT``     bytes of device memory that kspec's own arrays leave for later ones;
                          default a quarter of the device's
 ``KSPEC_FUSE_ROWS``      whether fused functions keep rows in registers: ``auto``, ``never`` or
@@ -56,7 +57,8 @@ VARIABLES = (
     *("KSPEC_CXX", "CXX", *_COMPILER, *_TOOLKIT, *_NVCC),
     *("KSPEC_GRAPH_LAUNCH", "CUDA_LAUNCH_BLOCKING", "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"),
     *("KSPEC_HOST_OPT", "KSPEC_HOST_ORDER", "KSPEC_HOST_SANITIZE", "KSPEC_HOST_PRINTF"),
-    *("KSPEC_HOST_THREADS", "KSPEC_HOST_TIMEOUT", "KSPEC_POOL_LIMIT", "KSPEC_TRACE"),
+    *("KSPEC_HOST_THREADS", "KSPEC_HOST_TIMEOUT", "KSPEC_HOST_REVIEW"),
+    *("KSPEC_POOL_LIMIT", "KSPEC_TRACE"),
     *("KSPEC_FUSE_ROWS", "NO_COLOR", "FORCE_COLOR", "GITHUB_WORKSPACE"),
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
