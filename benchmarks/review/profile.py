@@ -286,7 +286,7 @@ def _add(row: dict[str, Any], name: str, count: int) -> None:
 
 
 def executed_of(instructions: list[Instruction]) -> list[list[int]]:
-    """Return what each line of a raw kernel executed.
+    """Return the executions of each line of a raw kernel.
 
     Each is the line, instructions of warps, of lanes, of lanes whose predicate is true, and
     branches at which lanes of a warp parted.

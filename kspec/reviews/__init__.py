@@ -4,7 +4,7 @@
 
     recording    rt/review.h counts; kspec.host.recording reads it       positions in an image
     lines        positions -> lines of the source, one for each access   AccessedLine, Branch
-    launches     grid, block, compiler's figures -> occupancy, waves     LaunchFigures
+    launches     grid, block, compiler's figures -> occupancy, waves     Residency
     prediction   all of it -> a time, and what bounds it                 Prediction
     review       the whole, as data, table and page                      Review
     call         a function or a kernel -> its review                    review, reviewing

@@ -10,8 +10,6 @@ from kspec.model.stages import Figures
 from kspec.reviews.machine import ARCHS, Machine, machine_of
 from kspec.runtime.schedules.occupancy import occupancy
 
-WARP = 32
-
 
 @dataclass(frozen=True)
 class Residency:

@@ -57,16 +57,31 @@ def parse_arguments(texts: Sequence[str]) -> list[Any]:
     return [_argument(text) for text in texts]
 
 
+def array_type(text: str) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """Return dtype and shape of ``float32[4096,1024]``; None for what is not written so.
+
+    Raises
+    ------
+    UnknownTypeError
+        If there is no such dtype.
+    """
+    match = _ARRAY.fullmatch(text)
+    if match is None:
+        return None
+    shape = tuple(int(one) for one in (match[2] or "").split(",") if one)
+    return numpy_dtype(canonical_name(match[1])), shape
+
+
 def _argument(text: str) -> Any:
     if text in _NUMBERS:
         return _NUMBERS[text]
-    match = _ARRAY.fullmatch(text)
     try:
-        if match is None:
+        array = array_type(text)
+        if array is None:
             return numpy_dtype(canonical_name(text)).type(0)
-        shape = tuple(int(one) for one in (match[2] or "").split(",") if one)
+        dtype, shape = array
         # Any size will do: all elements are the same one.
-        return np.broadcast_to(np.zeros((), numpy_dtype(canonical_name(match[1]))), shape)
+        return np.broadcast_to(np.zeros((), dtype), shape)
     except UnknownTypeError as error:
         raise SpecError(
             f"argument {text!r}: {error}; an array is written float32[4096,1024], a number int or "

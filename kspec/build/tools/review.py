@@ -22,16 +22,14 @@ from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
 from kspec.build.report.lock import Lock
 from kspec.build.report.saved import FIGURES, SavedLine, SavedReview, with_review
+from kspec.build.tools.freeze import array_type
 from kspec.errors import KspecError, SpecError, UnknownTypeError
-from kspec.model.dtypes import canonical_name
 from kspec.reviews.call import review
 from kspec.reviews.lines import AccessedLine
 from kspec.reviews.review import LaunchReview, Review
 from kspec.reviews.table import note_of
-from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.spec.models import Spec
 
-_ARRAY = re.compile(r"\s*([A-Za-z]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]\s*")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(.+)")
 _SEED = 20261127
 _SHARE = 0.01  # of the requests: lines and launches with fewer do not count
@@ -158,13 +156,12 @@ def parse_values(texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _value(text: str, random: np.random.Generator) -> Any:
-    match = _ARRAY.fullmatch(text)
-    if match:
-        shape = tuple(int(one) for one in (match[2] or "").split(",") if one)
-        try:
-            dtype = numpy_dtype(canonical_name(match[1]))
-        except UnknownTypeError as error:
-            raise SpecError(f"argument {text!r}: {error}") from None
+    try:
+        array = array_type(text)
+    except UnknownTypeError as error:
+        raise SpecError(f"argument {text!r}: {error}") from None
+    if array is not None:
+        dtype, shape = array
         if dtype.kind in "iu":
             return random.integers(0, min([100, *shape[:1]]) or 1, shape).astype(dtype)
         return random.random(shape).astype(dtype)

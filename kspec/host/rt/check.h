@@ -57,7 +57,6 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   if (!worker->running) return;
   uintptr_t address = (uintptr_t)pointer;
   Check* check = worker->job->check;
-  if (check && check->modes == CHECK_REVIEW && !check->review->block.sampled) return;
   if (!check || on_own_stack(worker, address)) return;
   require_stack(worker, pc);
   if (address - check->quiet_begin < check->quiet_size) return;
