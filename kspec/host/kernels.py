@@ -28,6 +28,7 @@ from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
 from kspec.host.recording import Recording, Variable, read_recording
 from kspec.host.sampling import Range, parts, sampled_runs
+from kspec.locks import Turn
 from kspec.model.checks import REVIEW
 
 if TYPE_CHECKING:
@@ -146,17 +147,32 @@ class NativeKernel:
         sizes = (*grid, *block, shared_mem, params)
         if REVIEW not in self.modes:
             return self._run(sizes, threads, seconds, options)
-        blocks, warps = math.prod(grid), -(-math.prod(block) // _WARP)
-        runs = sampled_runs(blocks, warps)
-        _look_at(options, runs, 1)
         alone = self.modes == (REVIEW,) and order == "forward" and not cooperative
-        if self.beside is None or not alone or len(runs) == 1:
+        runs = sampled_runs(math.prod(grid), -(-math.prod(block) // _WARP))
+        # It is compiled for large grids only.
+        beside = self.beside() if alone and self.beside and len(runs) > 1 else None
+        plain = _launch_options(beside._module, order, regions, False) if beside else _PLAIN
+        with _REVIEWING:
+            return self._record(sizes, threads, seconds, options, runs, beside, plain)
+
+    def _record(
+        self,
+        sizes: Sequence[int],
+        threads: int,
+        seconds: float,
+        options: runtime.NativeOptions,
+        runs: list[Range],
+        beside: NativeKernel | None,
+        plain: runtime.NativeOptions,
+    ) -> Recording | None:
+        """Run the kernel and record some blocks; all others run in the kernel beside it."""
+        if beside is None:
+            _look_at(options, runs, 1)
             return self._run(sizes, threads, seconds, options)
-        # What is not looked at runs in its turn, as fast as ever.
-        beside = self.beside()
-        plain = _launch_options(beside._module, order, regions, cooperative)
         recorded = None
-        for first, last, run in parts(blocks, runs):
+        for first, last, run in parts(
+            math.prod(sizes[:3]), runs
+        ):  # in their order: some may wait for others
             how = options if run else plain
             how.blocks = runtime.BlockRangeRecord(first, last)
             if run:
@@ -229,6 +245,7 @@ def _look_at(options: runtime.NativeOptions, runs: Sequence[Range], first_run: i
 
 _PLAIN = runtime.NativeOptions()
 _WARP = 32
+_REVIEWING = Turn()  # the runtime has one recording, to which several launches may add
 _REGION = "QQP?7x"  # runtime.Region
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -109,6 +110,23 @@ def test_checks_are_on_at_the_same_time() -> None:
     with kspec.checking("memory,race", order="reverse"):
         (one,) = column().launches
     assert [line.requests for line in one.lines] == [1, 1, 1, 1]
+
+
+def test_reviews_of_several_threads_are_apart() -> None:
+    kernel = kspec.RawKernel(
+        'extern "C" __global__ void c(const float* x, float* y, int k) {\n'
+        "  int i = blockIdx.x * 256 + threadIdx.x;\n  y[i] = x[k * i];\n}",
+        "c",
+    )
+    x = np.zeros(1 << 20, "f4")
+
+    def sectors(stride: int) -> set[float]:
+        r = kspec.review(kernel, (512,), (256,), (x, np.zeros(1 << 17, "f4"), np.int32(stride)))
+        return {line.sectors_per_request for line in r.lines if line.kind == "load"}
+
+    strides = [1, 2, 4, 8] * 3
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(sectors, strides)) == [{4.0 * one} for one in strides]
 
 
 def test_every_launch_of_a_block_is_reviewed() -> None:
