@@ -3,23 +3,13 @@
 //   driver RUNTIME MODULE ENTRY BLOCKS THREADS TIMEOUT FILE
 //
 // The kernel takes a pointer to the bytes of FILE and their count; what it leaves replaces them. Its
-// fault is printed, if there is one.
+// fault is printed, if there is one. OPTIONS_BYTES is the size of LaunchOptions of rt/rt.cc; zeros
+// check nothing and run every block.
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// LaunchOptions of rt/rt.cc.
-struct Options {
-  unsigned modes;
-  int order;
-  uint64_t seed;
-  const void* regions;
-  unsigned region_count;
-  bool cooperative;
-};
 
 // Fault of rt/state.h begins with these.
 struct Fault {
@@ -43,7 +33,7 @@ int main(int count, char** words) {
   void* (*address)(void*) = dlsym(runtime, "kspec_host_address");
   const struct Fault* (*fault)(void) = dlsym(runtime, "kspec_host_fault");
   int (*launch)(void*, const unsigned*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                unsigned, unsigned, void**, unsigned, int, double, const struct Options*) =
+                unsigned, unsigned, void**, unsigned, int, double, const void*) =
       dlsym(runtime, "kspec_host_launch");
   char name[64];
   snprintf(name, sizeof name, "kspec_sizes_%s", words[3] + strlen("kspec_entry_"));
@@ -59,9 +49,9 @@ int main(int count, char** words) {
   void* data = address(allocate(bytes, 16));
   if (fread(data, 1, bytes, file) != (size_t)bytes) return 2;
   void* parameters[] = {&data, &bytes};
-  struct Options options = {0};
+  _Alignas(8) char options[OPTIONS_BYTES] = {0};
   int outcome = launch(entry, sizes(), slots, atoi(words[4]), 1, 1, atoi(words[5]), 1, 1, 0,
-                       parameters, 2, 0, atof(words[6]), &options);
+                       parameters, 2, 0, atof(words[6]), options);
   rewind(file);
   fwrite(data, 1, bytes, file);
   fclose(file);

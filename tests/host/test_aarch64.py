@@ -7,6 +7,7 @@ and this file checks the bytes that they leave.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kspec.host.runtime import NativeOptions
 from tests.projects import ROOT, environment
 
 LIBRARIES = Path("/usr/aarch64-linux-gnu")  # of Debian's libc6-arm64-cross
@@ -157,7 +159,8 @@ def cross(tmp_path_factory: pytest.TempPathFactory) -> Cross:
         "KSPEC_CXX": " ".join((zig, "c++", *TARGET, *headers)),
         "KSPEC_CACHE_DIR": str(folder / "cache"),
     }
-    driver = [zig, "cc", *TARGET, "-O1", str(Path(__file__).with_name("driver.c"))]
+    options = f"-DOPTIONS_BYTES={ctypes.sizeof(NativeOptions)}"
+    driver = [zig, "cc", *TARGET, "-O1", options, str(Path(__file__).with_name("driver.c"))]
     subprocess.run([*driver, "-o", "driver", "-ldl", "-lm", "-lpthread"], cwd=folder, check=True)
     done = subprocess.run(
         [sys.executable, "-c", BUILD, str(folder)],
