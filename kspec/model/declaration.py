@@ -281,9 +281,14 @@ class ReductionDeclaration(_Generated):
         return by_place or bool(param.core) or len(arrays) == 1
 
     @property
+    def needs_places(self) -> bool:
+        """Whether more than the post-map depends on where elements are, or how many there are."""
+        return self.ordered if self.indexed is None else self.indexed
+
+    @property
     def whole(self) -> str:
         """Why parts of an array cannot be reduced by themselves; empty if they can."""
-        if self.ordered if self.indexed is None else self.indexed:
+        if self.needs_places:
             return (
                 "its map depends on where an element is (_J, _i, _segment, _in_ind, _out_ind or "
                 "_raw_<name>)"

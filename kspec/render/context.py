@@ -344,7 +344,7 @@ def reduction_context(
             if argument.endswith(f" {name}")
         ),
         # Whether the map needs to know where an element is.
-        indexed=declaration.ordered,
+        indexed=declaration.needs_places,
         # Whether the post-map may ask how many elements an output has.
         counted=declaration.counted,
         strict=declaration.strict_keys,

@@ -72,7 +72,7 @@ def test_every_accumulator(name: str, schedules: list[RollingSchedule]) -> None:
         parts = [model.segments(inputs, one) for one in bounds]
         wanted = tuple(np.concatenate(one) for one in zip(*parts, strict=True))
         model.check(outputs, wanted, str(size))
-        assert bool(schedules[-1].tile) == (not kernel.declaration.ordered)
+        assert bool(schedules[-1].tile) == (not kernel.declaration.needs_places)
 
 
 def test_layouts_and_numbers(schedules: list[RollingSchedule]) -> None:

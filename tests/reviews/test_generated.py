@@ -13,6 +13,10 @@ from kspec.reviews.review import LaunchReview
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
 TOTAL = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+# Only the post-map asks how many elements there are.
+MEAN = kspec.ReductionKernel(
+    "T x", "T y", "x", "a + b", "y = a / (_in_ind.size() / _out_ind.size())", "0", "mean"
+)
 BLUR = kspec.ElementwiseKernel(
     "T x",
     "T y",
@@ -63,6 +67,24 @@ CASES: dict[str, Case] = {
         lambda: TOTAL.window(SQUARE, 5, axis=1),
         np.lib.stride_tricks.sliding_window_view(SQUARE, 5, 1).sum(2),
         "Rolling",
+    ),
+    "means of windows": (
+        lambda: MEAN.window(8 * SQUARE, 8, axis=1, boundary="shrink"),
+        8
+        * np.stack(
+            [SQUARE[:, max(0, k - 4) : k + 4].mean(1, dtype="f4") for k in range(256)], axis=1
+        ),
+        "Rolling",
+    ),
+    "means of segments": (
+        lambda: MEAN.segments(LONG[:4096], np.arange(0, 4097, 16)),
+        LONG[:4096].reshape(-1, 16).mean(1),
+        "SegmentLines",
+    ),
+    "means by key": (
+        lambda: MEAN.by_key(LONG, np.arange(len(LONG)) % 64, 64),
+        LONG.reshape(-1, 64).mean(0),
+        "Key",
     ),
     "stencil": (lambda: BLUR(SQUARE), rolled(SQUARE), "Windows"),
 }

@@ -168,7 +168,7 @@ class WindowCallable(FoldingCallable):
                 [one.view.strides for one in call.outputs if one.view],
                 lambda: self.accumulator_size(call, binding, modes),
                 gpu_of(call.device),
-                ordered=declaration.ordered,
+                ordered=declaration.needs_places,
             )
 
         return self._prepare_form(call, inferred, given, options, choose)
