@@ -27,7 +27,7 @@ from kspec.host import runtime
 from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
 from kspec.host.recording import Recording, Variable, read_recording
-from kspec.host.sampling import Range, parts, sampled_runs
+from kspec.host.sampling import EVENTS, Range, parts, sampled_runs
 from kspec.locks import Turn
 from kspec.model.checks import REVIEW
 
@@ -146,14 +146,17 @@ class NativeKernel:
         seconds = 0.0 if timeout is None or timeout > _ENDLESS else timeout
         sizes = (*grid, *block, shared_mem, params)
         if REVIEW not in self.modes:
-            return self._run(sizes, threads, seconds, options)
+            self._run(sizes, threads, seconds, options)
+            return None
         alone = self.modes == (REVIEW,) and order == "forward" and not cooperative
         runs = sampled_runs(math.prod(grid), -(-math.prod(block) // _WARP))
         # It is compiled for large grids only.
         beside = self.beside() if alone and self.beside and len(runs) > 1 else None
         plain = _launch_options(beside._module, order, regions, False) if beside else _PLAIN
+        options.run_events = EVENTS // len(runs)
         with _REVIEWING:
-            return self._record(sizes, threads, seconds, options, runs, beside, plain)
+            self._record(sizes, threads, seconds, options, runs, beside, plain)
+            return read_recording(self._module._runtime.review().contents)
 
     def _record(
         self,
@@ -164,12 +167,12 @@ class NativeKernel:
         runs: list[Range],
         beside: NativeKernel | None,
         plain: runtime.NativeOptions,
-    ) -> Recording | None:
+    ) -> None:
         """Run the kernel and record some blocks; all others run in the kernel beside it."""
         if beside is None:
             _look_at(options, runs, 1)
-            return self._run(sizes, threads, seconds, options)
-        recorded = None
+            self._run(sizes, threads, seconds, options)
+            return
         for first, last, run in parts(
             math.prod(sizes[:3]), runs
         ):  # in their order: some may wait for others
@@ -177,10 +180,9 @@ class NativeKernel:
             how.blocks = runtime.BlockRangeRecord(first, last)
             if run:
                 _look_at(options, [(first, last)], run)
-                recorded = self._run(sizes, threads, seconds, options)
+                self._run(sizes, threads, seconds, options)
             else:
                 beside._run(sizes, config.host_threads(), seconds, plain)
-        return recorded
 
     def prepare(
         self,
@@ -199,11 +201,11 @@ class NativeKernel:
 
     def _run(
         self, sizes: Sequence[int], threads: int, timeout: float, options: runtime.NativeOptions
-    ) -> Recording | None:
+    ) -> None:
         """Run the kernel; `sizes` are grid, block, shared memory and address of parameters."""
         run = self._module._runtime
         text = ""
-        fault = recorded = None
+        fault = None
         with runtime.LAUNCHING:
             before = self._module.fetch_globals()
             outcome = self._run_to_end(run, (*sizes, threads, _interrupts(), timeout, options))
@@ -214,15 +216,12 @@ class NativeKernel:
                 fault = fault_of(
                     run.fault().contents, self.name, self._module.image.code, self.line_of
                 )
-            elif REVIEW in self.modes:
-                recorded = read_recording(run.review().contents)
         try:
             if text and sys.stdout is not None:  # as in processes without a console
                 sys.stdout.write(text)
         finally:
             if fault is not None:
                 raise KeyboardInterrupt(fault.message) if outcome & runtime.INTERRUPT else fault
-        return recorded
 
     def _run_to_end(self, run: runtime.Runtime, arguments: tuple[Any, ...]) -> int:
         try:

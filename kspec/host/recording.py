@@ -10,8 +10,10 @@ Positions are offsets in the image; `kspec.reviews` looks them up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from kspec.host import runtime
 from kspec.model.stages import Figures
@@ -94,6 +96,8 @@ class Traffic:
         Sectors between that and memory, if it kept what neighbouring blocks share.
     dram_partial : int
         Sectors stored of which some bytes are neither stored nor loaded: memory is read for them.
+    again : tuple of int
+        Sectors that a warp loads again after it has loaded from 1, 2, 4, 8, ... lines.
     """
 
     name: str
@@ -105,23 +109,66 @@ class Traffic:
     dram_loads: int
     dram_stores: int
     dram_partial: int
+    again: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How often warps wait for what they load, all of them together.
+
+    Attributes
+    ----------
+    steps : int
+        Loads, or loads that are on their way together, one after the other.
+    turns : int
+        Further basic blocks with loads, of which a compiler may make some at a time.
+    """
+
+    steps: int
+    turns: int
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A launch: `sampled` of its `blocks` were looked at, with `warps` and `threads`.
+    """A launch: `sampled` of its `blocks`, with `warps` and `threads`, were to be looked at.
 
-    `lost` threads did more than was kept.
+    Of what these did, `kept` events were, and `dropped` ones only counted: all of `skipped` blocks,
+    and the later ones of `lost` threads. Warps came to a block's barrier `barriers` times.
+    `block_lanes` and `request_lanes` are the threads of basic blocks and accesses, with those that
+    a compiler lets come along because a way is short.
     """
 
     blocks: int
     sampled: int
+    skipped: int
     warps: int
     threads: int
     lost: int
+    kept: int
+    dropped: int
+    barriers: int
+    block_lanes: int
+    request_lanes: int
+    global_waits: Waits
+    shared_waits: Waits
     accesses: tuple[MemoryAccess, ...]
     basic_blocks: tuple[BasicBlock, ...]
     traffic: tuple[Traffic, ...]
+
+    @property
+    def stretch(self) -> float:
+        """Events for each that was kept, in the blocks that were looked at."""
+        return 1 + self.dropped / self.kept if self.kept else 1.0
+
+    @property
+    def waits(self) -> float:
+        """Steps of loads that a warp makes one after the other, on average."""
+        return self.stretch * self.global_waits.steps / self.warps if self.warps else 0.0
+
+    @property
+    def scale(self) -> float:
+        """What the launch did for each event that was kept."""
+        return self.stretch * self.blocks / max(1, self.sampled)
 
 
 @dataclass(frozen=True)
@@ -174,44 +221,32 @@ def read_recording(record: runtime.ReviewRecord) -> Recording:
     return Recording(
         record.blocks,
         record.sampled,
+        record.skipped,
         record.warps,
         record.threads,
         record.lost,
-        tuple(
-            MemoryAccess(
-                one.pc,
-                KINDS[one.access],
-                one.space,
-                one.size,
-                one.requests,
-                one.lanes,
-                one.sectors,
-                one.tags,
-                one.bytes,
-                one.wavefronts,
-                one.ideal,
-                one.contention,
-                one.misaligned,
-                one.address,
-            )
-            for one in record.sites[: record.site_count]
-        ),
-        tuple(
-            BasicBlock(one.pc, one.successors, one.visits, one.lanes, one.diverged)
-            for one in record.basic_blocks[: record.basic_block_count]
-        ),
-        tuple(
-            Traffic(
-                (one.name or b"").decode(),
-                one.size,
-                one.l2_loads,
-                one.l2_stores,
-                one.l2_atomics,
-                one.atomic_lanes,
-                one.dram_loads,
-                one.dram_stores,
-                one.dram_partial,
-            )
-            for one in record.regions[: record.region_count]
-        ),
+        record.kept,
+        record.dropped,
+        record.barriers,
+        record.block_lanes,
+        record.request_lanes,
+        Waits(*_values(record.global_)),
+        Waits(*_values(record.shared)),
+        tuple(_access(*_values(one)) for one in record.sites[: record.site_count]),
+        tuple(BasicBlock(*_values(one)) for one in record.basic_blocks[: record.basic_block_count]),
+        tuple(_traffic(*_values(one)) for one in record.regions[: record.region_count]),
     )
+
+
+def _values(record: ctypes.Structure) -> Iterator[Any]:
+    """Yield the fields of a record, which the dataclasses have in its order."""
+    return (getattr(record, name) for name, *_ in record._fields_)
+
+
+def _access(pc: int, access: int, *figures: int) -> MemoryAccess:
+    return MemoryAccess(pc, KINDS[access], *figures)
+
+
+def _traffic(name: bytes | None, begin: int, *figures: Any) -> Traffic:
+    values: tuple[Any, ...] = (*figures[:-1], tuple(figures[-1]))
+    return Traffic((name or b"").decode(), *values)

@@ -74,6 +74,7 @@ class NativeOptions(ctypes.Structure):
         ("runs", ctypes.POINTER(BlockRangeRecord)),
         ("run_count", ctypes.c_uint),
         ("first_run", ctypes.c_uint),
+        ("run_events", ctypes.c_uint64),
     )
 
 
@@ -124,7 +125,14 @@ class TrafficRecord(ctypes.Structure):
         ("dram_loads", ctypes.c_uint64),
         ("dram_stores", ctypes.c_uint64),
         ("dram_partial", ctypes.c_uint64),
+        ("again", ctypes.c_uint64 * 16),
     )
+
+
+class WaitsRecord(ctypes.Structure):
+    """`ReviewWaits` of ``rt/review_state.h``: how often warps wait for what they load."""
+
+    _fields_ = (("steps", ctypes.c_uint64), ("turns", ctypes.c_uint64))
 
 
 class ReviewRecord(ctypes.Structure):
@@ -133,9 +141,17 @@ class ReviewRecord(ctypes.Structure):
     _fields_ = (
         ("blocks", ctypes.c_uint64),
         ("sampled", ctypes.c_uint64),
+        ("skipped", ctypes.c_uint64),
         ("threads", ctypes.c_uint64),
         ("lost", ctypes.c_uint64),
+        ("kept", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
         ("warps", ctypes.c_uint64),
+        ("barriers", ctypes.c_uint64),
+        ("block_lanes", ctypes.c_uint64),
+        ("request_lanes", ctypes.c_uint64),
+        ("global_", WaitsRecord),
+        ("shared", WaitsRecord),
         ("sites", ctypes.POINTER(SiteRecord)),
         ("basic_blocks", ctypes.POINTER(BasicBlockRecord)),
         ("regions", ctypes.POINTER(TrafficRecord)),

@@ -21,8 +21,8 @@ class Residency:
         The GPU.
     arch : str
         Its architecture.
-    registers, spill_bytes, shared_bytes : int
-        Of a thread, of a thread, of a block; -1: not known.
+    registers, spill_bytes, local_bytes, shared_bytes : int
+        Of a thread, but the last of a block; -1: not known. Spilled registers are local, too.
     blocks : int
         Of them a multiprocessor holds so many at a time; 0: not known.
     occupancy : float
@@ -39,6 +39,7 @@ class Residency:
     arch: str
     registers: int
     spill_bytes: int
+    local_bytes: int
     shared_bytes: int
     blocks: int
     occupancy: float
@@ -61,6 +62,7 @@ def residency_on(launch: ReviewedLaunch, machine: Machine) -> Residency:
         machine.arch,
         figures.registers,
         figures.spill_bytes,
+        figures.local_bytes,
         shared,
         resident,
         found.share if found else 0.0,

@@ -6,11 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kspec.host.locate import source_positions
-from kspec.host.recording import GLOBAL, SHARED, BasicBlock, MemoryAccess, ReviewedLaunch
+from kspec.host.recording import (
+    GLOBAL,
+    SHARED,
+    BasicBlock,
+    MemoryAccess,
+    Recording,
+    ReviewedLaunch,
+)
 
 SECTOR = 32  # bytes
 _HOOK = 5  # bytes of a call instruction
-_FOR_EACH = 1.1  # instructions of a GPU, for each access and each basic block, as fitted
+# Instructions of a GPU for each access, basic block and warp, as fitted.
+_PER_ACCESS, _PER_BLOCK, _PER_WARP = 2.5, 0.9, 4.0
 _UNKNOWN = ("", 0)
 
 
@@ -128,8 +136,8 @@ def locate(launch: ReviewedLaunch) -> Located:
     places = {
         offset: _place(text) for offset, text in source_positions(launch.code, wanted).items()
     }
-    scale = recorded.blocks / max(1, recorded.sampled)
-    issued, active = _instructions(blocks, recorded.accesses)
+    scale = recorded.scale
+    issued, active = _instructions(recorded)
     return Located(
         tuple(_lines(launch, recorded.accesses, places, scale)),
         tuple(_branches(blocks, ends, places, scale)),
@@ -221,12 +229,11 @@ def _branches(
     ]
 
 
-def _instructions(
-    blocks: Iterable[BasicBlock], accesses: Iterable[MemoryAccess]
-) -> tuple[float, float]:
+def _instructions(recorded: Recording) -> tuple[float, float]:
     """Return estimated instructions of warps, and the threads that take part in one."""
-    parts = [(one.visits, one.lanes) for one in blocks]
-    parts += [(one.requests, one.lanes) for one in accesses]
-    warps = sum(count for count, _ in parts)
-    threads = sum(lanes for _, lanes in parts)
-    return _FOR_EACH * warps, threads / warps if warps else 0.0
+    visits = sum(one.visits for one in recorded.basic_blocks)
+    requests = sum(one.requests for one in recorded.accesses)
+    warps = recorded.warps / recorded.stretch  # of those whose events were kept
+    issued = _PER_BLOCK * visits + _PER_ACCESS * requests + _PER_WARP * warps
+    threads = recorded.block_lanes + recorded.request_lanes
+    return issued, threads / (visits + requests) if visits else 0.0

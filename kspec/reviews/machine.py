@@ -27,6 +27,8 @@ class Machine:
         Bytes in a second, read and written, that a copy between two large arrays moves.
     l2_bandwidth : float
         Bytes in a second between the second cache and all multiprocessors.
+    l1_bytes : int
+        Bytes of a multiprocessor's first cache and shared memory together.
     l2_bytes : int
         Bytes that the second cache keeps.
     """
@@ -37,19 +39,20 @@ class Machine:
     clock: float
     copy: float
     l2_bandwidth: float
+    l1_bytes: int
     l2_bytes: int
 
 
 # The first of an architecture stands for it. Copies of H200 and H100 were measured, the others are
 # 0.9 of the data sheet's bandwidth.
 MACHINES = (
-    Machine("H200", "sm_90", 132, 1.83e9, 4.25e12, 5.8e12, 50 << 20),
-    Machine("H100", "sm_90", 132, 1.75e9, 3.0e12, 5.6e12, 50 << 20),
-    Machine("A100", "sm_80", 108, 1.41e9, 1.8e12, 4.0e12, 40 << 20),
-    Machine("A10", "sm_86", 72, 1.60e9, 0.54e12, 1.9e12, 6 << 20),
-    Machine("L40S", "sm_89", 142, 2.30e9, 0.78e12, 4.2e12, 96 << 20),
-    Machine("B200", "sm_100", 148, 1.85e9, 7.0e12, 9.0e12, 126 << 20),
-    Machine("RTX 5090", "sm_120", 170, 2.40e9, 1.6e12, 6.0e12, 96 << 20),
+    Machine("H200", "sm_90", 132, 1.83e9, 4.25e12, 5.8e12, 256 << 10, 50 << 20),
+    Machine("H100", "sm_90", 132, 1.75e9, 3.0e12, 5.6e12, 256 << 10, 50 << 20),
+    Machine("A100", "sm_80", 108, 1.41e9, 1.8e12, 4.0e12, 192 << 10, 40 << 20),
+    Machine("A10", "sm_86", 72, 1.60e9, 0.54e12, 1.9e12, 128 << 10, 6 << 20),
+    Machine("L40S", "sm_89", 142, 2.30e9, 0.78e12, 4.2e12, 128 << 10, 96 << 20),
+    Machine("B200", "sm_100", 148, 1.85e9, 7.0e12, 9.0e12, 256 << 10, 126 << 20),
+    Machine("RTX 5090", "sm_120", 170, 2.40e9, 1.6e12, 6.0e12, 128 << 10, 96 << 20),
 )
 ARCHS = tuple(dict.fromkeys(one.arch for one in MACHINES))
 

@@ -29,13 +29,15 @@ class LaunchReview:
     blocks, sampled : int
         Blocks of the launch, and those that were looked at: all figures are theirs, scaled.
     lost : int
-        Threads that did more than was looked at.
+        Threads that did more than was looked at; figures are scaled by what they did.
     lines : tuple of AccessedLine
         Accesses, by line.
     branches : tuple of Branch
         Branches at which warps went apart.
     warp_efficiency : float
         Threads that take part in an instruction, of 32, on average.
+    waits : float
+        Times that a warp waits for a load before it can make the next, on average.
     residencies : tuple of Residency
         How the launch fills GPUs: first the machine that the prediction is for.
     prediction : Prediction
@@ -54,6 +56,7 @@ class LaunchReview:
     lines: tuple[AccessedLine, ...]
     branches: tuple[Branch, ...]
     warp_efficiency: float
+    waits: float
     residencies: tuple[Residency, ...]
     prediction: Prediction
     source: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -81,6 +84,7 @@ class LaunchReview:
                 "sampled_blocks": self.sampled,
                 "lost_threads": self.lost,
                 "warp_efficiency": self.warp_efficiency,
+                "waits": self.waits,
                 "gpus": [asdict(one) for one in self.residencies],
             },
             "prediction": asdict(self.prediction),
@@ -123,8 +127,8 @@ class Review:
             ``schema`` (1), ``launches``, a dict for each, and the keys of the slowest of them:
             ``kernel``, ``lines`` (`AccessedLine` with ``efficiency`` and ``active_lanes``),
             ``branches`` (`Branch`), ``launch`` (``grid``, ``block``, ``shared_mem``, ``blocks``,
-            ``sampled_blocks``, ``lost_threads``, ``warp_efficiency``, ``gpus``: `Residency` of
-            each), ``prediction`` (`Prediction`).
+            ``sampled_blocks``, ``lost_threads``, ``warp_efficiency``, ``waits``, ``gpus``:
+            `Residency` of each), ``prediction`` (`Prediction`).
         """
         data = [one.to_dict() for one in self.launches]
         slowest = self.launches.index(self.slowest)
@@ -155,11 +159,12 @@ def review_launch(
         launch.block,
         launch.shared_mem,
         recorded.blocks,
-        recorded.sampled,
+        recorded.sampled - recorded.skipped,
         recorded.lost,
         located.lines,
         located.branches,
         located.warp_efficiency,
+        recorded.waits,
         places,
         predict(launch, located, places[0], machine),
         _source(launch, located.lines, located.branches),

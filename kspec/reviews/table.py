@@ -10,6 +10,8 @@ from kspec.reviews.lines import AccessedLine
 if TYPE_CHECKING:
     from kspec.reviews.review import LaunchReview, Review
 
+_MANY_WAITS = 16  # from here on they are worth a line
+
 
 def table(review: Review) -> str:
     """Return a review as text."""
@@ -74,10 +76,12 @@ def _launch(one: LaunchReview) -> Iterator[str]:
         f"{prediction.machine}: about {prediction.microseconds:.3g} µs, "
         f"{prediction.of_copy:.2f} of a copy, bound by {prediction.bound} (estimated)"
     )
+    if one.waits >= _MANY_WAITS:
+        yield f"a warp waits {one.waits:.0f} times for a load before it can make the next"
     if one.sampled < one.blocks:
         yield f"{one.sampled} of {one.blocks} blocks were looked at"
     if one.lost:
-        yield f"{one.lost} threads did more than was looked at: counts of their loops are low"
+        yield f"{one.lost} threads did more than was looked at; the rest is taken to be alike"
 
 
 def _row(

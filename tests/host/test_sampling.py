@@ -16,7 +16,7 @@ def test_runs_are_in_order_and_within(blocks: int, warps: int) -> None:
     bounds = [bound for run in runs for bound in run]
     assert bounds == sorted(bounds) and bounds[0] >= 0 and bounds[-1] <= blocks
     looked_at = sum(last - first for first, last in runs)
-    assert looked_at == min(blocks, max(32, 1024 // warps) // 4 * 4) or runs == [(0, blocks)]
+    assert looked_at == min(blocks, max(16, 512 // warps) // 4 * 4) or runs == [(0, blocks)]
 
 
 @given(st.integers(1, 10**5), st.integers(1, 32))

@@ -251,7 +251,7 @@ def test_a_grid_is_sampled_and_scaled() -> None:
         grid=(4096,),
         block=(256,),
     )
-    assert (launch.blocks, launch.sampled) == (4096, 128)
+    assert (launch.blocks, launch.sampled) == (4096, 64)
     assert line(launch, "global", "load").requests == 32768
 
 
@@ -283,3 +283,83 @@ def test_blocks_of_a_grid_that_meet() -> None:
         ("load", 4, 4),
         ("store", 4, 4),
     ]
+
+
+WAITS = {
+    "y[i] = x[i] + x[i + 64] + x[i + 128];": 1,
+    "y[i] = x[i];\ny[i + 32] = x[i + 64];": 2,  # the store may change what is loaded next
+    "float s = 0;\nfor (int k = 0; k < 16; k++)\n  s += x[32 * k + i];\ny[i] = s;": 1,
+    "for (int k = 0; k < 16; k++)\n  y[32 * k + i] = x[32 * k + i];": 16,
+    "float a = x[i];\n__syncthreads();\ny[i] = a + x[i + 32];": 2,
+    "y[i] = 1;": 0,
+}
+
+
+@pytest.mark.parametrize("body", WAITS)
+def test_waits_for_loads(body: str) -> None:
+    assert reviewed(f"int i = threadIdx.x;\n{body}").waits == WAITS[body]
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_a_loaded_address_is_a_wait(dtype: str) -> None:
+    order = np.random.default_rng(3).permutation(64).astype(dtype)
+    kind = {"i4": "int", "i8": "long long"}[dtype]
+    gathered = reviewed(
+        "y[threadIdx.x] = x[index[threadIdx.x]];",
+        np.arange(64, dtype="f4"),
+        order,
+        np.zeros(64, "f4"),
+        parameters=f"const float* x, const {kind}* index, float* y",
+    )
+    assert gathered.waits == 2
+    chased = reviewed(
+        f"{kind} at = threadIdx.x;\nfor (int k = 0; k < 20; k++)\n  at = x[at];\ny[threadIdx.x] = at;",
+        order,
+        np.zeros(32, "f4"),
+        parameters=f"const {kind}* x, float* y",
+    )
+    assert chased.waits == 20
+    alone = reviewed(
+        f"{kind} at = 1;\nfor (int k = 0; k < 20; k++)\n  at = x[at];\ny[0] = at;",
+        (np.arange(64) * 5 + 2).astype(dtype) % 64,
+        np.zeros(32, "f4"),
+        parameters=f"const {kind}* x, float* y",
+        block=(1,),
+    )
+    assert alone.waits == 20
+
+
+def test_loads_that_count_lanes_are_no_addresses() -> None:
+    launch = reviewed(
+        "y[threadIdx.x] = x[threadIdx.x] + z[threadIdx.x];",
+        np.arange(32, dtype="i4"),
+        np.arange(32, dtype="i4"),
+        np.zeros(32, "f4"),
+        parameters="const int* x, const int* z, float* y",
+    )
+    assert launch.waits == 1
+
+
+def test_busy_blocks_are_fewer() -> None:
+    x, y = np.zeros(256, "f4"), np.zeros(64 * 256, "f4")
+    launch = reviewed(
+        "float s = 0;\nfor (int k = 0; k < 1000; k++)\n  s += x[threadIdx.x ^ k & 7];\n"
+        "y[blockIdx.x * 256 + threadIdx.x] = s + 1;",
+        x,
+        y,
+        grid=(64,),
+        block=(256,),
+    )
+    assert launch.blocks == 64
+    assert 1 <= launch.sampled <= 8  # each keeps half a million events
+    assert line(launch, "global", "load").requests == 64 * 8 * 1000
+    np.testing.assert_array_equal(y, np.ones_like(y))
+
+
+def test_what_a_thread_does_beyond_is_taken_to_be_alike() -> None:
+    launch = reviewed(
+        "float s = 0;\nfor (int k = 0; k < 400000; k++)\n  s += x[k & 1023];\ny[threadIdx.x] = s;"
+    )
+    assert launch.lost == 32
+    assert line(launch, "global", "load").requests == pytest.approx(400_000, rel=1e-3)
+    assert "32 threads did more than was looked at" in str(kspec.Review((launch,)))

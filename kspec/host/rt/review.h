@@ -1,9 +1,10 @@
 // Reviews: what the threads of a warp do, in the order in which a GPU would do it.
 //
-// record_access() and record_arrival() keep the events of each thread of a sampled block. Once the
-// block has ended, end_reviewed_block() walks through each warp: threads that part at a branch go on
-// one group after the other and meet again where their ways do (review_flow.h); what a group does at
-// once is a request, and counted (review_count.h).
+// record_access(), service_arrive() and record_barrier() keep the events of each thread of a sampled
+// block. Once the block has ended, end_reviewed_block() walks through each warp: threads that part at
+// a branch go on one group after the other and meet again where their ways do (review_flow.h); what
+// a group does at once is a request, and counted (review_count.h), and so is how often the warp waits
+// for what it loads (review_waits.h).
 #pragma once
 
 #include <stdlib.h>
@@ -13,29 +14,39 @@
 #include "review_count.h"
 #include "review_flow.h"
 #include "review_state.h"
+#include "review_waits.h"
 
 namespace kspec_host {
 
 // ------------------------------------------------------------------------- recording
+
+static inline unsigned count_of(const ThreadEvents& own) { return own.count & ~(1u << 31); }
+static inline bool is_cut(const ThreadEvents& own) { return own.count >> 31; }
+
+// What is dropped is counted, for figures can be scaled.
+static bool is_dropped(Review* review, unsigned thread) {
+  if (!is_cut(review->block.threads[thread])) return false;
+  review->summary.dropped++;
+  return true;
+}
 
 static void keep_event(Review* review, unsigned thread, const Event& event) {
   ThreadEvents* own = &review->block.threads[thread];
   if (own->count >= MAX_THREAD_EVENTS || review->block_events >= MAX_BLOCK_EVENTS ||
       !has_room(&own->events, own->count, &own->capacity)) {
     own->count |= 1u << 31;  // an end that is not the thread's
+    review->summary.dropped++;
     return;
   }
   own->events[own->count++] = event;
   review->block_events++;
+  review->summary.kept++;
 }
-
-static inline unsigned count_of(const ThreadEvents& own) { return own.count & ~(1u << 31); }
-static inline bool is_cut(const ThreadEvents& own) { return own.count >> 31; }
 
 static void record_access(Worker* worker, unsigned thread, uintptr_t address, size_t size,
                           unsigned kind, const void* pc, Space space) {
   Review* review = worker->job->check->review;
-  if (!review->block.sampled || is_cut(review->block.threads[thread])) return;
+  if (!review->block.sampled || is_dropped(review, thread)) return;
   uint32_t offset = (uint32_t)((uintptr_t)pc - worker->job->text.load_address);
   const unsigned kept = ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC | ACCESS_COMPARE;
   // Copies of structs, by as many bytes at once as divide their size.
@@ -49,12 +60,19 @@ static void record_access(Worker* worker, unsigned thread, uintptr_t address, si
 static void service_arrive(Worker* worker, unsigned thread, int step, const void* pc) {
   Check* check = worker->job->check;
   if (!worker->running || !check || !check->review) return;
-  const BlockRecord& block = check->review->block;
   // The dialect may arrive somewhere before a block's threads have begun.
-  if (!block.sampled || thread >= worker->thread_count || is_cut(block.threads[thread])) return;
+  if (!check->review->block.sampled || thread >= worker->thread_count) return;
+  if (is_dropped(check->review, thread)) return;
   require_stack(worker, pc);
   uint32_t offset = (uint32_t)((uintptr_t)pc - worker->job->text.load_address);
   keep_event(check->review, thread, {0, offset, 0, (uint8_t)step, 0});
+}
+
+static void record_barrier(Worker* worker, unsigned thread) {
+  const Check* check = worker->job->check;
+  if (!check || !check->review) return;
+  if (!check->review->block.sampled || is_dropped(check->review, thread)) return;
+  keep_event(check->review, thread, {0, 0, 0, STEP_BARRIER, 0});
 }
 
 // ------------------------------------------------------------------------- counting
@@ -138,9 +156,10 @@ static void count_request(Review* review, const Event& event, Request* request) 
 
 // ------------------------------------------------------------------------- warps
 
-// Threads that go together until they come to a basic block where others wait.
+// Threads that go together until they come to a basic block where others wait. Where their way is
+// short, a compiler lets the others come along and do nothing: it predicates it.
 struct Group {
-  unsigned mask, join;
+  unsigned mask, join, issued;
 };
 
 struct WarpWalk {
@@ -148,6 +167,9 @@ struct WarpWalk {
   const ThreadEvents* threads;  // of the warp
   unsigned count;
   unsigned position[WARP_SIZE], node[WARP_SIZE];  // the next event, and the last basic block
+
+  unsigned visit;  // of basic blocks, from 1
+  Waits global, shared;
 
   bool has_ended(unsigned lane) const { return position[lane] >= count_of(threads[lane]); }
   const Event& event(unsigned lane) const { return threads[lane].events[position[lane]]; }
@@ -176,6 +198,7 @@ struct WarpWalk {
           if (depth) depth--;
           continue;
         }
+        if (one.kind == STEP_BARRIER) continue;
         unsigned now = node_of(review, one.pc, calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1]);
         if (now == ~0u) review->short_of_memory = true;
         if (now == ~0u) return;
@@ -186,20 +209,40 @@ struct WarpWalk {
     }
   }
 
+  // Whether a thread's way to a basic block is another one, which is not a loop and has few accesses
+  // of shared memory and none of other.
+  bool is_predicated(unsigned lane, unsigned join) const {
+    unsigned accesses = 0;
+    for (unsigned i = position[lane] + 1; i < count_of(threads[lane]); i++) {
+      const Event& one = threads[lane].events[i];
+      if (one.size && (one.space != SPACE_SHARED || one.kind & ACCESS_ATOMIC ||
+                       ++accesses > MOST_PREDICATED))
+        return false;
+      if (!one.size && one.kind == STEP_BLOCK) return (unsigned)one.address == join;
+      if (!one.size && one.kind == STEP_BARRIER) return false;
+    }
+    return false;
+  }
+
   // Let all threads of a group do what follows their arrival in a basic block.
-  void run_node(unsigned mask, unsigned entered) {
+  void run_node(unsigned mask, unsigned issued, unsigned entered) {
+    ReviewSummary* summary = &review->summary;
+    summary->block_lanes += (unsigned)__builtin_popcount(issued);
     ReviewBlock* block = &review->nodes[entered];
     block->visits++;
     block->lanes += (unsigned)__builtin_popcount(mask);
     for (unsigned lane = 0; lane < count; lane++)
       if (mask >> lane & 1) position[lane]++, node[lane] = entered;
+    visit++;
     for (;;) {
       Request request;
       request.count = 0;
       Event first = {};
+      bool waited = false;  // for the threads of the block
       for (unsigned lane = 0; lane < count; lane++) {
         if (!(mask >> lane & 1)) continue;
-        while (!has_ended(lane) && event(lane).size == 0 && !arrives(lane)) position[lane]++;
+        while (!has_ended(lane) && event(lane).size == 0 && !arrives(lane))
+          waited |= event(lane).kind == STEP_BARRIER, position[lane]++;
         if (has_ended(lane) || arrives(lane)) continue;
         const Event& one = event(lane);
         if (!request.count) first = one;
@@ -208,16 +251,42 @@ struct WarpWalk {
         request.lane[request.count++] = lane;
         position[lane]++;
       }
+      if (waited) summary->barriers++, global.interrupt(), shared.interrupt();
       if (!request.count) return;
       request.size = first.size;
+      summary->request_lanes += mask == issued ? request.count : (unsigned)__builtin_popcount(issued);
+      count_waits(first, request);
       count_request(review, first, &request);
     }
+  }
+
+  void count_waits(const Event& event, const Request& request) {
+    if (event.space == SPACE_MODULE) return;
+    Waits* waits = event.space == SPACE_SHARED ? &shared : &global;
+    if (class_of(event.kind) != CLASS_LOAD) {
+      (waits == &global ? shared : global).stored = true;
+      return waits->interrupt();
+    }
+    LoadedLanes load = {};
+    uint64_t address = request.address[0];
+    const ReviewRegion* region = region_of(review, &address);
+    if (event.space == SPACE_GLOBAL && region != &review->regions[0]) {
+      load.size = event.size;
+      for (unsigned i = 0; i < request.count; i++) {
+        load.mask |= 1u << request.lane[i];
+        load.address[request.lane[i]] = request.address[i];
+      }
+    }
+    ReviewSummary* summary = &review->summary;
+    note_load(event.space == SPACE_SHARED ? &summary->shared : &summary->global, waits, load, visit,
+              node[request.lane[0]], region->begin);
   }
 
   void walk() {
     Group groups[2 * WARP_SIZE + 2];
     unsigned depth = 0;
-    groups[depth++] = {count == 32 ? ~0u : (1u << count) - 1, review->node_count};
+    const unsigned all = count == 32 ? ~0u : (1u << count) - 1;
+    groups[depth++] = {all, review->node_count, all};
     // What a thread does before its first basic block is nothing of a kernel's.
     for (unsigned lane = 0; lane < count; lane++) {
       position[lane] = 0, node[lane] = ~0u;
@@ -226,7 +295,8 @@ struct WarpWalk {
     while (depth) {
       Group* group = &groups[depth - 1];
       for (unsigned lane = 0; lane < count; lane++)
-        if (group->mask >> lane & 1 && has_ended(lane)) group->mask &= ~(1u << lane);
+        if (group->mask >> lane & 1 && has_ended(lane))
+          group->mask &= ~(1u << lane), group->issued &= ~(1u << lane);
       if (!group->mask) {
         depth--;
         continue;
@@ -238,7 +308,7 @@ struct WarpWalk {
         if (entered == group->join) {
           depth--;
         } else {
-          run_node(same, entered);
+          run_node(same, group->issued, entered);
         }
         continue;
       }
@@ -258,7 +328,9 @@ struct WarpWalk {
       for (unsigned lane = 0; lane < count; lane++)
         if (rest >> lane & 1 && next(lane) == entered) same |= 1u << lane;
       rest &= ~same;
-      if (entered != join) groups[(*depth)++] = {same, join};
+      if (entered == join) continue;
+      const bool predicated = entered != last && is_predicated((unsigned)__builtin_ctz(same), join);
+      groups[(*depth)++] = {same, join, predicated ? whole.issued : same};
     }
   }
 };
@@ -277,18 +349,23 @@ static void end_reviewed_block(Worker* worker) {
   if (!review || !review->block.sampled || has_failed(worker->job)) return;
   review->block.sampled = false;
   ReviewSummary* summary = &review->summary;
-  for (unsigned first = 0; first < worker->thread_count; first += WARP_SIZE) {
+  for (unsigned first = 0; first < worker->thread_count && !review->block.skipped;
+       first += WARP_SIZE) {
     unsigned count = worker->thread_count - first;
     if (count > WARP_SIZE) count = WARP_SIZE;
     WarpWalk warp;
     warp.review = review, warp.threads = review->block.threads + first, warp.count = count;
+    review->warp++;
+    warp.visit = 0;
+    warp.global.interrupt(), warp.shared.interrupt();
     warp.learn_flow();
     if (review->short_of_memory || !compute_joins(review)) return;
     warp.walk();
-    summary->warps++;
-    summary->threads += count;
     for (unsigned lane = 0; lane < count; lane++) summary->lost += is_cut(warp.threads[lane]);
   }
+  summary->warps += worker->warp_count;
+  summary->threads += worker->thread_count;
+  summary->skipped += review->block.skipped;
   summary->sampled++;
 }
 
@@ -307,9 +384,11 @@ static void begin_reviewed_block(Worker* worker) {
   block->run = run_of(worker->job->check, number);
   block->sampled = block->threads && block->run;
   if (!block->sampled) return;
+  block->skipped = review->summary.kept >= block->run * worker->job->check->run_events;
   block->number = ++review->begun;
   if (!worker->block.cooperative) review->block_events = 0;
-  for (unsigned i = 0; i < worker->thread_count; i++) block->threads[i].count = 0;
+  for (unsigned i = 0; i < worker->thread_count; i++)
+    block->threads[i].count = block->skipped ? 1u << 31 : 0;
 }
 
 // ------------------------------------------------------------------------- launches
@@ -344,7 +423,7 @@ static bool begin_review(Check* check, const Job* job) {
   review->block.sampled = false;
   review->block_events = 0;
   if (check->first_run > 1) return true;  // it goes on
-  review->begun = 0;
+  review->begun = 0, review->warp = 0;
   review->summary = {};
   review->summary.blocks = job->block_count;
   review->node_count = review->edge_count = 0;

@@ -144,14 +144,20 @@ static void count_traffic(Review* review, ReviewRegion* region, const Request& r
       return;
     }
     if (access == CLASS_LOAD) {
-      if (mark->block != review->block.number) region->l2_loads++;
+      review->turn += !i || sectors[i] / LINE_SECTORS != sectors[i - 1] / LINE_SECTORS;
+      if (mark->block != review->block.number) {
+        region->l2_loads++;
+      } else if (mark->reader == review->warp) {
+        unsigned distance = 31 - (unsigned)__builtin_clz(review->turn - mark->turn);
+        region->again[distance < DISTANCES ? distance : DISTANCES - 1]++;
+      }
       mark->block = review->block.number;
+      mark->reader = review->warp, mark->turn = review->turn;
     } else if (access == CLASS_ATOMIC) {
       region->l2_atomics++;
     } else {
-      uint32_t warp = (uint32_t)review->summary.warps + 1;
-      if (mark->writer != warp) region->l2_stores++;
-      mark->writer = warp;
+      if (mark->writer != review->warp) region->l2_stores++;
+      mark->writer = review->warp;
     }
     // What the run has written is in the second cache: reading it costs nothing more.
     if (access != CLASS_STORE && mark->loaded != review->block.run && mark->stored != review->block.run)

@@ -19,6 +19,8 @@ enum : unsigned {
   MAX_BLOCK_EVENTS = 1u << 24,
   MAX_THREAD_EVENTS = 1u << 18,
   MAX_CALLS = 64,  // of functions in functions that are told apart
+  DISTANCES = 16,
+  MOST_PREDICATED = 4,  // accesses of a basic block that others of the warp skip without a branch
   MOST_KEPT_MARKS = 1u << 20,  // of sectors, from one review to the next
   KNOWN_EDGES = 1024,  // a power of two
 };
@@ -43,7 +45,8 @@ struct ThreadEvents {
 
 // A block that is running.
 struct BlockRecord {
-  bool sampled;  // it is one of those looked at
+  bool sampled;  // it is of a run
+  bool skipped;  // but what it does is only counted, for the run has kept enough
   unsigned run;
   unsigned number;        // among those, from 1
   ThreadEvents* threads;  // MAX_BLOCK_THREADS
@@ -83,12 +86,25 @@ struct ReviewRegion {
   uint64_t dram_loads;     // sectors, in pairs, each once in a run of blocks
   uint64_t dram_stores;
   uint64_t dram_partial;   // those of which some bytes are neither written nor loaded: they are read
+  // Sectors that a warp loads again, by the lines that it loaded from since, as a power of two.
+  uint64_t again[DISTANCES];
+};
+
+// How often a warp waits for what it loads (review_waits.h).
+struct ReviewWaits {
+  uint64_t steps;  // one after the other
+  uint64_t turns;  // in further basic blocks, which a compiler may make some of at a time
 };
 
 struct ReviewSummary {
-  uint64_t blocks, sampled;     // of the launch
-  uint64_t threads, lost;       // sampled threads, and those whose later events are not seen
+  uint64_t blocks, sampled;     // of the launch, and of the runs
+  uint64_t skipped;             // of those: what they do is dropped
+  uint64_t threads, lost;       // of the runs, and those whose later events are not seen
+  uint64_t kept, dropped;       // events
   uint64_t warps;
+  uint64_t barriers;            // of warps
+  uint64_t block_lanes, request_lanes;  // threads of visits and requests, predicated ones, too
+  ReviewWaits global, shared;   // of warps, by the space that was loaded from
   const ReviewSite* sites;
   const ReviewBlock* basic_blocks;
   const ReviewRegion* regions;
@@ -101,6 +117,7 @@ struct SectorMark {
   uint32_t block, loaded, stored;  // the last sampled block that loaded it, and the last runs
   uint32_t written;  // its bytes that the last of these wrote, as a set
   uint32_t writer;   // the last warp that stored into it
+  uint32_t reader, turn;  // the last warp that loaded it, and how many lines had been loaded from
 };
 
 struct FlowEdge {
@@ -110,6 +127,8 @@ struct FlowEdge {
 struct Review {
   BlockRecord block;
   unsigned begun;         // sampled blocks
+  uint32_t warp;          // whose events are counted, from 1
+  uint32_t turn;          // lines that warps have loaded from
   uint64_t block_events;  // kept of the blocks that run
   ReviewSummary summary;
   ReviewSite* sites;

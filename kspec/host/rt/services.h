@@ -30,6 +30,7 @@ static int service_barrier(Caller caller, int kind, int predicate, Site site) {
   fiber->predicate = predicate;
   fiber->site = site;
   worker->at_barrier[worker->at_barrier_count++] = fiber;
+  record_barrier(worker, caller.thread % worker->thread_count);
   suspend(caller, fiber, WAIT_BARRIER);
   return fiber->result;
 }

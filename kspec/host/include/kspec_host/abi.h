@@ -51,8 +51,9 @@ enum AccessKind {
   ACCESS_COMPARE = 64,  // with ACCESS_ATOMIC: a compare-and-swap, which may only have read
 };
 
-// Where a thread of a reviewed kernel comes: to a basic block, into a function, and out of it.
-enum ReviewStep { STEP_BLOCK, STEP_CALL, STEP_RETURN };
+// Where a thread of a reviewed kernel comes: to a basic block, into a function, and out of it; the
+// runtime adds the barriers of its block.
+enum ReviewStep { STEP_BLOCK, STEP_CALL, STEP_RETURN, STEP_BARRIER };
 
 // Undefined operations that instrumented modules report.
 enum UndefinedKind {
