@@ -2,7 +2,7 @@
 
 What an earlier build left behind is reused if its key still fits; what the user's cache holds
 is taken from there; the rest is compiled, one translation unit for each file and architecture,
-in several processes because NVRTC serialises inside one.
+in several processes because NVRTC serialises inside one.  The same processes make the fatbins.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kspec.build.messages import Job, Members
 from kspec.build.plan import BuildPlan, Unit
-from kspec.build.worker import Job, Workers
+from kspec.build.worker import Workers
 from kspec.compiler import ImageCache, image_key
-from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.headers import carry_headers
 from kspec.compiler.key import compiler_fingerprint
 from kspec.errors import CompileError, KspecError
@@ -89,14 +89,35 @@ def build_images(
             images[unit.stem] = before
         else:
             wanted[unit.stem] = unit, key
-    compiled = _compile_all([unit for unit, _ in wanted.values()], plan.targets, progress)
-    for stem, (unit, key) in wanted.items():
-        images[stem] = _join(unit, key, [compiled[stem, target.arch] for target in plan.targets])
+    if wanted:
+        images |= _made(wanted, plan.targets, progress)
     return images
 
 
-def _join(unit: Unit, key: str, members: Sequence[Image]) -> Built:
-    fatbin = make_fatbin(members)
+def _made(
+    wanted: Mapping[str, tuple[Unit, str]], targets: Sequence[Target], progress: Progress
+) -> dict[str, Built]:
+    """Return the fatbins of some units, which come with their keys, by stem."""
+    cache = ImageCache.configured()
+    count = max(1, min(len(wanted) * len(targets), os.cpu_count() or 1))
+    with Workers(count) as workers:
+        units = [unit for unit, _ in wanted.values()]
+        compiled = _compile_all(units, targets, workers, cache, progress)
+        members = {
+            stem: Members(tuple(compiled[stem, target.arch] for target in targets))
+            for stem in wanted
+        }
+        stems = sorted(wanted, key=lambda stem: -sum(len(one.code) for one in members[stem].images))
+        fatbins = dict(
+            zip(stems, workers.join([members[one] for one in stems], cache), strict=True)
+        )
+    return {
+        stem: _built(unit, key, members[stem].images, fatbins[stem])
+        for stem, (unit, key) in wanted.items()
+    }
+
+
+def _built(unit: Unit, key: str, members: Sequence[Image], fatbin: Image) -> Built:
     entry = ImageEntry(
         file=f"{unit.stem}.fatbin",
         sha256=hashlib.sha256(fatbin.code).hexdigest(),
@@ -110,9 +131,12 @@ def _join(unit: Unit, key: str, members: Sequence[Image]) -> Built:
 
 
 def _compile_all(
-    units: Sequence[Unit], targets: Sequence[Target], progress: Progress
+    units: Sequence[Unit],
+    targets: Sequence[Target],
+    workers: Workers,
+    cache: ImageCache,
+    progress: Progress,
 ) -> dict[tuple[str, str], Image]:
-    cache = ImageCache.configured()
     total = len(units) * len(targets)
     images: dict[tuple[str, str], Image] = {}
     missing: list[tuple[Unit, Target]] = []
@@ -125,7 +149,7 @@ def _compile_all(
                 continue
             images[unit.stem, target.arch] = image
             progress(Step(unit.stem, target.arch, len(images), total, cached=True))
-    failures = _compile(missing, cache, images, total, progress)
+    failures = _compile(missing, workers, cache, images, total, progress)
     if failures:
         raise _joined(failures)
     return images
@@ -133,6 +157,7 @@ def _compile_all(
 
 def _compile(
     missing: Sequence[tuple[Unit, Target]],
+    workers: Workers,
     cache: ImageCache,
     images: dict[tuple[str, str], Image],
     total: int,
@@ -142,16 +167,15 @@ def _compile(
     failures: dict[str, CompileError] = {}
     stems = {id(unit.source): unit.stem for unit, _ in missing}
     jobs = [Job(unit.source, target) for unit, target in missing]
-    with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
-        for job, outcome in workers.run(jobs, cache):
-            stem = stems[id(job.source)]
-            if isinstance(outcome, CompileError):
-                failures.setdefault(stem, outcome)
-            elif isinstance(outcome, KspecError):
-                raise outcome
-            else:
-                images[stem, job.target.arch] = outcome
-                progress(Step(stem, job.target.arch, len(images), total))
+    for job, outcome in workers.run(jobs, cache):
+        stem = stems[id(job.source)]
+        if isinstance(outcome, CompileError):
+            failures.setdefault(stem, outcome)
+        elif isinstance(outcome, KspecError):
+            raise outcome
+        else:
+            images[stem, job.target.arch] = outcome
+            progress(Step(stem, job.target.arch, len(images), total))
     return failures
 
 

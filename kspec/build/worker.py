@@ -1,4 +1,4 @@
-"""A process that compiles: jobs in through its standard input, outcomes out.
+"""A process that compiles, or makes fatbins: jobs in by its standard input, outcomes out.
 
 NVRTC serialises inside one process, so `kspec.build.images` starts a few of these.  They are
 plain subprocesses and not a `multiprocessing` pool because that runs the caller's ``__main__``
@@ -18,29 +18,23 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
 from kspec.build import messages
-from kspec.build.messages import Outcome
+from kspec.build.messages import Job, Members, Outcome
 from kspec.compiler import ImageCache, compile_source, image_key
+from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.headers import carry_headers
 from kspec.errors import KspecError
-from kspec.model.stages import CudaSource, Image, Target
+from kspec.model.stages import Image
 
 
-@dataclass(frozen=True)
-class Job:
-    """One translation unit to compile."""
-
-    source: CudaSource
-    target: Target
-
-
-def compile_job(job: Job, cache: ImageCache) -> Outcome:
-    """Return the image, or the error that compiling ended with."""
+def do_job(job: Job | Members, cache: ImageCache) -> Outcome:
+    """Return the image of a job, or the error that it ended with."""
     try:
+        if isinstance(job, Members):
+            return make_fatbin(job.images)
         return compile_source(job.source, job.target, cache)
     except KspecError as error:
         return error
@@ -99,13 +93,23 @@ class Workers:
                         other.cancel()
             yield job, outcome
 
-    def _one(self, job: Job, cache: ImageCache) -> Outcome:
+    def join(self, groups: Sequence[Members], cache: ImageCache) -> Iterator[Image]:
+        """Yield the fatbin of each group of images, in order.
+
+        Compressing them takes a second for 2 MB, and nvFatbin, as NVRTC, does one thing at a time.
+        """
+        for outcome in self._threads.map(lambda group: self._one(group, cache), groups):
+            if isinstance(outcome, KspecError):
+                raise outcome
+            yield outcome
+
+    def _one(self, job: Job | Members, cache: ImageCache) -> Outcome:
         process = self._idle.get()
         try:
             if process is None:
-                return compile_job(job, cache)
+                return do_job(job, cache)
             outcome = _ask(process, job)
-            if isinstance(outcome, Image):
+            if isinstance(job, Job) and isinstance(outcome, Image):
                 _keep(cache, job, outcome)
             return outcome
         finally:
@@ -132,13 +136,16 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(process: subprocess.Popen[bytes], job: Job) -> Outcome:
+def _ask(process: subprocess.Popen[bytes], job: Job | Members) -> Outcome:
     assert process.stdin is not None and process.stdout is not None
     try:
-        process.stdin.write(messages.pack_job(job.source, job.target))
+        process.stdin.write(messages.pack_job(job))
         process.stdin.flush()
         return messages.read_outcome(process.stdout)
     except (OSError, EOFError) as error:
+        if isinstance(job, Members):
+            made = "the compiler's process ended while making a fatbin"
+            raise KspecError(f"{made} ({error!r})") from error
         message = f"the compiler's process ended while compiling {job.source.name}"
         raise KspecError(f"{message} for {job.target} ({error!r})") from error
 
@@ -148,9 +155,8 @@ def main() -> None:
     jobs, outcomes = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever prints must not get between the messages
     cache = ImageCache.configured()
-    for line in jobs:
-        source, target = messages.unpack_job(line)
-        outcome = compile_job(Job(source, target), cache)
+    while (job := messages.read_job(jobs)) is not None:
+        outcome = do_job(job, cache)
         try:
             outcomes.write(messages.pack_outcome(outcome))
             outcomes.flush()
