@@ -35,10 +35,18 @@ class Job:
         What to compile.
     target : Target
         What to compile it for.
+    ptx : Target or None
+        PTX of the same architecture, whose image is wanted, too: one compilation makes both.
     """
 
     source: CudaSource
     target: Target
+    ptx: Target | None = None
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """Itself, and the job that its PTX would be by itself: one for each outcome."""
+        return (self,) if self.ptx is None else (self, Job(self.source, self.ptx))
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def read_job(pipe: IO[bytes]) -> Job | Members | None:
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
     headers = tuple(Header(**one) for one in fields["headers"])
     source = CudaSource(**{**fields, **lists, "headers": headers})
-    return Job(source, _target(data["target"]))
+    return Job(source, _target(data["target"]), data["ptx"] and _target(data["ptx"]))
 
 
 def _target(fields: dict[str, Any]) -> Target:

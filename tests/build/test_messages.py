@@ -23,7 +23,7 @@ def test_jobs_one_after_the_other() -> None:
     sent = [
         Job(SOURCE, Target("host", ("memory",), "8.0")),
         Members((IMAGE, IMAGE)),
-        Job(SOURCE, Target("compute_80", ptx_isa="8.0")),
+        Job(SOURCE, Target("sm_80"), Target("compute_80", ptx_isa="8.0")),
     ]
     assert pack_job(sent[0]).count(b"\n") == 1
     pipe = io.BytesIO(b"".join(map(pack_job, sent)))
