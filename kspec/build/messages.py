@@ -2,9 +2,10 @@
 
 ::
 
-    pack_job(source, target)        a line                      unpack_job(line)
-    pack_outcome(image)             a line, then an entry       read_outcome(pipe)
-    pack_outcome(error)             a line                      read_outcome(pipe)
+    pack_job(Job(...))          a line                      read_job(pipe)
+    pack_job(Members(...))      a line, then entries        read_job(pipe)
+    pack_outcome(image)         a line, then an entry       read_outcome(pipe)
+    pack_outcome(error)         a line                      read_outcome(pipe)
 
 No pickle: a message holds text and bytes, nothing that runs.
 """
@@ -12,7 +13,7 @@ No pickle: a message holds text and bytes, nothing that runs.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from kspec import errors
@@ -24,20 +25,65 @@ from kspec.model.stages import CudaSource, Header, Image, Target
 Outcome = Image | KspecError
 
 
-def pack_job(source: CudaSource, target: Target) -> bytes:
-    """Return one line that says what to compile."""
-    return _line({"source": asdict(source), "target": asdict(target)})
+@dataclass(frozen=True)
+class Job:
+    """One translation unit to compile.
+
+    Attributes
+    ----------
+    source : CudaSource
+        What to compile.
+    target : Target
+        What to compile it for.
+    ptx : Target or None
+        PTX of the same architecture, whose image is wanted, too: one compilation makes both.
+    """
+
+    source: CudaSource
+    target: Target
+    ptx: Target | None = None
+
+    @property
+    def parts(self) -> tuple[Job, ...]:
+        """Itself, and the job that its PTX would be by itself: one for each outcome."""
+        return (self,) if self.ptx is None else (self, Job(self.source, self.ptx))
 
 
-def unpack_job(line: bytes) -> tuple[CudaSource, Target]:
-    """Return the job that `pack_job` made a line of."""
+@dataclass(frozen=True)
+class Members:
+    """Images to make a fatbin of."""
+
+    images: tuple[Image, ...]
+
+
+def pack_job(job: Job | Members) -> bytes:
+    """Return a job as bytes."""
+    if isinstance(job, Job):
+        return _line(asdict(job))
+    entries = [pack_image("", image) for image in job.images]
+    return _line({"members": [len(entry) for entry in entries]}) + b"".join(entries)
+
+
+def read_job(pipe: IO[bytes]) -> Job | Members | None:
+    """Return the next job that comes through a pipe; None where the pipe ends, in a job or not."""
+    line = pipe.readline()
+    if not line.endswith(b"\n"):
+        return None
     data = json.loads(line)
+    if "members" in data:
+        entries = [pipe.read(size) for size in data["members"]]
+        if [len(entry) for entry in entries] != data["members"]:
+            return None
+        return Members(tuple(unpack_image(entry, "") for entry in entries))
     fields = data["source"]
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
     headers = tuple(Header(**one) for one in fields["headers"])
     source = CudaSource(**{**fields, **lists, "headers": headers})
-    target = Target(**{**data["target"], "sanitize": tuple(data["target"]["sanitize"])})
-    return source, target
+    return Job(source, _target(data["target"]), data["ptx"] and _target(data["ptx"]))
+
+
+def _target(fields: dict[str, Any]) -> Target:
+    return Target(**{**fields, "sanitize": tuple(fields["sanitize"])})
 
 
 def pack_outcome(outcome: Outcome) -> bytes:

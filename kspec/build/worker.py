@@ -1,4 +1,4 @@
-"""A process that compiles: jobs in through its standard input, outcomes out.
+"""A process that compiles, or makes fatbins: jobs in by its standard input, outcomes out.
 
 NVRTC serialises inside one process, so `kspec.build.images` starts a few of these.  They are
 plain subprocesses and not a `multiprocessing` pool because that runs the caller's ``__main__``
@@ -18,32 +18,27 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 
 from kspec.build import messages
-from kspec.build.messages import Outcome
+from kspec.build.messages import Job, Members, Outcome
 from kspec.compiler import ImageCache, compile_source, image_key
+from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.headers import carry_headers
 from kspec.errors import KspecError
-from kspec.model.stages import CudaSource, Image, Target
+from kspec.model.stages import Image
 
 
-@dataclass(frozen=True)
-class Job:
-    """One translation unit to compile."""
-
-    source: CudaSource
-    target: Target
-
-
-def compile_job(job: Job, cache: ImageCache) -> Outcome:
-    """Return the image, or the error that compiling ended with."""
+def do_job(job: Job | Members, cache: ImageCache) -> Iterator[Outcome]:
+    """Yield the image of a fatbin, or of each of `Job.parts`; an error is the last."""
     try:
-        return compile_source(job.source, job.target, cache)
+        if isinstance(job, Members):
+            yield make_fatbin(job.images)
+        for part in _parts(job):
+            yield compile_source(part.source, part.target, cache, part.ptx)
     except KspecError as error:
-        return error
+        yield error
 
 
 class Workers:
@@ -92,24 +87,41 @@ class Workers:
         for future in as_completed(futures):
             if future.cancelled():
                 continue
-            job, outcome = futures[future], future.result()
-            if isinstance(outcome, KspecError):
-                for other, waiting in futures.items():
-                    if waiting.source is job.source:
-                        other.cancel()
-            yield job, outcome
+            job = futures[future]
+            for part, outcome in zip(job.parts, future.result(), strict=False):
+                if isinstance(outcome, KspecError):
+                    for other, waiting in futures.items():
+                        if waiting.source is job.source:
+                            other.cancel()
+                yield part, outcome
 
-    def _one(self, job: Job, cache: ImageCache) -> Outcome:
+    def join(self, groups: Sequence[Members], cache: ImageCache) -> Iterator[Image]:
+        """Yield the fatbin of each group of images, in order.
+
+        Compressing them takes a second for 2 MB, and nvFatbin, as NVRTC, does one thing at a time.
+        """
+        for (outcome,) in self._threads.map(lambda group: self._one(group, cache), groups):
+            if isinstance(outcome, KspecError):
+                raise outcome
+            yield outcome
+
+    def _one(self, job: Job | Members, cache: ImageCache) -> list[Outcome]:
         process = self._idle.get()
         try:
             if process is None:
-                return compile_job(job, cache)
-            outcome = _ask(process, job)
-            if isinstance(outcome, Image):
-                _keep(cache, job, outcome)
-            return outcome
+                return [*do_job(job, cache)]
+            outcomes = [*_ask(process, job)]
+            for part, outcome in zip(_parts(job), outcomes, strict=False):
+                if isinstance(outcome, Image):
+                    _keep(cache, part, outcome)
+            return outcomes
         finally:
             self._idle.put(process)
+
+
+def _parts(job: Job | Members) -> tuple[Job, ...]:
+    """Return the compilations of a job, one for each image that the cache is given."""
+    return job.parts if isinstance(job, Job) else ()
 
 
 def _keep(cache: ImageCache, job: Job, image: Image) -> None:
@@ -132,13 +144,20 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ask(process: subprocess.Popen[bytes], job: Job) -> Outcome:
+def _ask(process: subprocess.Popen[bytes], job: Job | Members) -> Iterator[Outcome]:
     assert process.stdin is not None and process.stdout is not None
     try:
-        process.stdin.write(messages.pack_job(job.source, job.target))
+        process.stdin.write(messages.pack_job(job))
         process.stdin.flush()
-        return messages.read_outcome(process.stdout)
+        for _ in _parts(job) or (job,):
+            outcome = messages.read_outcome(process.stdout)
+            yield outcome
+            if isinstance(outcome, KspecError):
+                return  # the last one
     except (OSError, EOFError) as error:
+        if isinstance(job, Members):
+            made = "the compiler's process ended while making a fatbin"
+            raise KspecError(f"{made} ({error!r})") from error
         message = f"the compiler's process ended while compiling {job.source.name}"
         raise KspecError(f"{message} for {job.target} ({error!r})") from error
 
@@ -148,14 +167,13 @@ def main() -> None:
     jobs, outcomes = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # whatever prints must not get between the messages
     cache = ImageCache.configured()
-    for line in jobs:
-        source, target = messages.unpack_job(line)
-        outcome = compile_job(Job(source, target), cache)
-        try:
-            outcomes.write(messages.pack_outcome(outcome))
-            outcomes.flush()
-        except BrokenPipeError:  # the parent was killed
-            os._exit(1)  # an ordinary exit would flush again, and complain
+    while (job := messages.read_job(jobs)) is not None:
+        for outcome in do_job(job, cache):
+            try:
+                outcomes.write(messages.pack_outcome(outcome))
+                outcomes.flush()
+            except BrokenPipeError:  # the parent was killed
+                os._exit(1)  # an ordinary exit would flush again, and complain
 
 
 if __name__ == "__main__":

@@ -29,7 +29,12 @@ _UNREADABLE = re.compile("[\\0\ud800-\udfff]")
 __all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
 
 
-def compile_source(source: CudaSource, target: Target, cache: ImageCache | None = None) -> Image:
+def compile_source(
+    source: CudaSource,
+    target: Target,
+    cache: ImageCache | None = None,
+    ptx: Target | None = None,
+) -> Image:
     """Return the image of a source for one target, from the cache if it is there.
 
     Parameters
@@ -40,6 +45,9 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
         What to compile for.
     cache : ImageCache, optional
         Asked first and given the result; without one nothing is remembered.
+    ptx : Target, optional
+        PTX of the same architecture (`kspec.compiler.target.is_ptx_of`): where the source is
+        compiled now, by NVRTC, the cache is given this image, or its failure, too.
 
     Returns
     -------
@@ -74,7 +82,7 @@ def compile_source(source: CudaSource, target: Target, cache: ImageCache | None 
         with cache.alone(key):  # what another process has made meanwhile is there now
             image = cache.get(key)
             if image is None:
-                image = _compile_remembering_failure(source, target, cache, key)
+                image = _compile_remembering_failure(source, target, cache, key, ptx)
                 cache.put(key, image)
         return image
 
@@ -100,13 +108,22 @@ def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:
 
 
 def _compile_remembering_failure(
-    source: CudaSource, target: Target, cache: ImageCache, key: str
+    source: CudaSource, target: Target, cache: ImageCache, key: str, ptx: Target | None
 ) -> Image:
     try:
-        return with_code_sizes(_compile(source, target))
+        if ptx is None or source.backend != "nvrtc":
+            return with_code_sizes(_compile(source, target))
+        directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
+        image, text = nvrtc.compile_with_ptx(source, target, directories)
     except CompileError as error:
         cache.put_failure(key, error)
         raise
+    ptx_key = image_key(source, ptx)
+    try:
+        cache.put(ptx_key, _in_isa(text, ptx, source))
+    except CompileError as error:
+        cache.put_failure(ptx_key, error)
+    return with_code_sizes(image)
 
 
 def _compile(source: CudaSource, target: Target) -> Image:
@@ -115,7 +132,11 @@ def _compile(source: CudaSource, target: Target) -> Image:
 
         directories = headers.host_dirs_for(source)
         return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
-    image = _compile_for_gpu(source, target)
+    return _in_isa(_compile_for_gpu(source, target), target, source)
+
+
+def _in_isa(image: Image, target: Target, source: CudaSource) -> Image:
+    """Return an image in the version of PTX that its target is limited to."""
     if not target.ptx_isa:
         return image
     from kspec.compiler.cuda import ptx

@@ -84,6 +84,11 @@ def capability(target: Target) -> int:
     return int(match[1])
 
 
+def is_ptx_of(ptx: Target, cubin: Target) -> bool:
+    """Return whether NVRTC makes the one on its way to the other: ``compute_80`` and ``sm_80``."""
+    return ptx.format == "ptx" and ptx.arch == cubin.arch.replace("sm_", "compute_") != cubin.arch
+
+
 def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
     """Return the plain architectures of the installed compiler: ``('sm_75', 'sm_80', ...)``."""
     return tuple(f"sm_{number}" for number in _supported(backend))

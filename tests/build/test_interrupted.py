@@ -30,7 +30,7 @@ def change(toy: Path) -> None:
     path.write_text(path.read_text().replace("y = x * x", "y = x * x * 1"))
 
 
-@pytest.mark.parametrize("where", ["_join", "_compile_all"])
+@pytest.mark.parametrize("where", ["_built", "_compile_all"])
 def test_while_compiling(toy: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     build_project(toy)
     before = files_of(toy)

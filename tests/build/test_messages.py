@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from kspec.build.messages import pack_job, pack_outcome, read_outcome, unpack_job
+from kspec.build.messages import Job, Members, pack_job, pack_outcome, read_job, read_outcome
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.model.stages import CudaSource, Figures, Header, Image, Target
@@ -19,10 +19,16 @@ FOUND = Diagnostic("error", "wrong", "a.toml", 3, 4, 5, "source")
 IMAGE = Image("cubin", "sm_90", b"\n\0code\n", {"k<int>": "_Zk"}, {"k<int>": Figures(3)}, "log\n")
 
 
-def test_jobs() -> None:
-    line = pack_job(SOURCE, Target("host", ("memory",), "8.0"))
-    assert line.count(b"\n") == 1
-    assert unpack_job(line) == (SOURCE, Target("host", ("memory",), "8.0"))
+def test_jobs_one_after_the_other() -> None:
+    sent = [
+        Job(SOURCE, Target("host", ("memory",), "8.0")),
+        Members((IMAGE, IMAGE)),
+        Job(SOURCE, Target("sm_80"), Target("compute_80", ptx_isa="8.0")),
+    ]
+    assert pack_job(sent[0]).count(b"\n") == 1
+    pipe = io.BytesIO(b"".join(map(pack_job, sent)))
+    assert [read_job(pipe) for _ in sent] == sent
+    assert read_job(pipe) is None
 
 
 def test_outcomes_one_after_the_other() -> None:

@@ -33,7 +33,14 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(target.arch)
         return real(source, target, directories)
 
+    both = nvrtc.compile_with_ptx
+
+    def counted_twice(source: CudaSource, target: Target, directories: Any) -> tuple[Image, Image]:
+        asked.append(f"{target.arch} and its PTX")
+        return both(source, target, directories)
+
     monkeypatch.setattr(nvrtc, "compile_cuda", counted)
+    monkeypatch.setattr(nvrtc, "compile_with_ptx", counted_twice)
     return asked
 
 
@@ -49,6 +56,35 @@ def test_a_cache_answers_in_this_and_the_next_process(tmp_path: Path, compiles: 
     assert compiles == ["sm_80"]
     compile_source(SOURCE, Target("sm_90"), ImageCache(tmp_path))
     assert compiles == ["sm_80", "sm_90"]
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_ptx_comes_with_a_cubin(tmp_path: Path, compiles: list[str], limit: int | None) -> None:
+    ptx = Target("compute_80", ptx_isa="8.0")
+    alone = compile_source(SOURCE, SM80), compile_source(SOURCE, ptx)
+    compiles.clear()
+    cache = ImageCache(tmp_path, limit=limit)
+    assert (compile_source(SOURCE, SM80, cache, ptx), compile_source(SOURCE, ptx, cache)) == alone
+    assert compiles == ["sm_80 and its PTX"]
+    assert compile_source(SOURCE, SM80, cache, ptx) == alone[0]
+    assert compiles == ["sm_80 and its PTX"]
+
+
+def test_ptx_that_cannot_be_so_old(tmp_path: Path, compiles: list[str]) -> None:
+    cache, old = ImageCache(tmp_path), Target("compute_80", ptx_isa="6.3")
+    assert compile_source(SOURCE, SM80, cache, old) == compile_source(SOURCE, SM80)
+    compiles.clear()
+    with pytest.raises(CompileError, match=r"^k\.cu: the code for compute_80 cannot be PTX 6\.3"):
+        compile_source(SOURCE, old, cache)
+    assert compiles == []
+
+
+def test_a_source_without_a_cubin_has_no_ptx(tmp_path: Path, compiles: list[str]) -> None:
+    cache, ptx = ImageCache(tmp_path), Target("compute_80")
+    for target in (SM80, ptx, SM80):
+        with pytest.raises(CompileError, match=r"specs/b\.toml\(3\)"):
+            compile_source(BROKEN, target, cache, ptx if target is SM80 else None)
+    assert compiles == ["sm_80 and its PTX", "compute_80"]
 
 
 def test_a_damaged_entry_is_compiled_again(tmp_path: Path, compiles: list[str]) -> None:

@@ -56,6 +56,13 @@ def test_image_carries_lowered_names() -> None:
         assert symbol.encode() in image.code
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_the_ptx_of_a_cubin_is_that_of_its_architecture(arch: str) -> None:
+    image, ptx = nvrtc.compile_with_ptx(SCALE, Target(arch))
+    assert image == nvrtc.compile_cuda(SCALE, Target(arch))
+    assert ptx == nvrtc.compile_cuda(SCALE, Target(arch.replace("sm_", "compute_")))
+
+
 def test_figures_by_name_expression() -> None:
     figures = nvrtc.compile_cuda(SCALE, SM80).figures
     assert sorted(figures) == sorted(set(NAMES) - {"&weights"})

@@ -9,6 +9,7 @@ import pytest
 
 import kspec
 from kspec.compiler import compile_source, image_key
+from kspec.compiler.cuda.link import assembler_errors
 from kspec.compiler.cuda.ptx import parse_isa, with_isa
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.model.stages import CudaSource, Target
@@ -74,6 +75,22 @@ def test_what_the_older_version_has_not(
     head = f"{source.name}: the code for {arch} cannot be PTX {isa}, as ptx_isa in [tool.kspec]"
     assert message.startswith(head) and reason in message
     assert "aborted" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b".entry f() { ret; }\n\0", ""),
+        (b".entry f() { bra end; }", "Unknown symbol 'end'"),
+        (b".entry f() { ret; ", "syntax error"),
+        (b".entry f() { griddepcontrol.wait; }", "requires .target sm_90 or higher"),
+    ],
+)
+def test_errors_of_the_assembler(text: bytes, reason: str) -> None:
+    head = b".version 8.0\n.target sm_80\n.address_size 64\n"
+    log = assembler_errors(head + text, "compute_80", "f.cu")
+    assert reason in log and bool(log) is bool(reason)
+    assert "kspec_end_of_text" not in log
 
 
 def test_it_is_part_of_the_key() -> None:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.build import project
-from kspec.build.worker import Job, Workers
+from kspec.build.messages import Job
+from kspec.build.worker import Workers
 from kspec.compiler import image_key
 from kspec.errors import KspecError, LoadError, ManifestError, SpecError, ToolNotFoundError
 from kspec.model import manifest

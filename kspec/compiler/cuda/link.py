@@ -5,8 +5,8 @@
     link_device(image, "k.cu")    # the same kernels, linked with CUDA's device runtime
 
 What ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static library of
-the toolkit.  PTX can be assembled here, too, to see whether it is right.  The only module that
-touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
+the toolkit.  The assembler can read PTX here, too, to see whether it is right.  The only module
+that touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from typing import Any
 from kspec.compiler.cuda.toolkit import bindings_of, find_static_library
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.model.stages import Image
+
+# Makes the assembler stop once it has read and checked a text: it makes no code of one with errors.
+_STOP = b"\n.func kspec_end() { bra kspec_end_of_text; }\n"
+_STOPPED = re.compile(r"^.*Unknown symbol 'kspec_end_of_text'\n?", re.MULTILINE)
+_ERROR = re.compile(r"\b(?:error|fatal) *: (?!Ptx assembly aborted)")
 
 
 def nvjitlink_version() -> tuple[int, int]:
@@ -88,16 +93,25 @@ def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
     ------
     ToolNotFoundError
         If nvJitLink is missing.
+
+    Notes
+    -----
+    The text is read and not assembled, which takes 0.4 instead of 7.3 s for 2.3 MB (measured,
+    nvJitLink 13.0).  Errors of the language, and of its version, are found by reading.
     """
     library: Any = _library()
-    # What the assembler makes is thrown away, so it need not be fast.
     options = [f"-arch={arch.replace('compute', 'sm')}", "-O0"]
+    text = ptx.rstrip(b"\0") + _STOP  # NVRTC ends its text with a NUL
     handle = library.create(len(options), options)
     try:
-        library.add_data(handle, library.InputType.PTX, ptx, len(ptx), name)
+        library.add_data(handle, library.InputType.PTX, text, len(text), name)
         library.complete(handle)
     except library.nvJitLinkError as error:
-        return _log(library, handle, name) or str(error)
+        log = _log(library, handle, name)
+        others = _STOPPED.sub("", log)
+        if others != log and not _ERROR.search(others):
+            return ""
+        return others or str(error)
     finally:
         library.destroy(handle)
     return ""

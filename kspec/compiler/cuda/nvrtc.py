@@ -102,6 +102,33 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     ToolStoppedError
         If it had no memory.
     """
+    (image,) = _compile(source, (target,), toolkit_dirs)
+    return image
+
+
+def compile_with_ptx(
+    source: CudaSource, target: Target, toolkit_dirs: Sequence[Path] = ()
+) -> tuple[Image, Image]:
+    """Compile a source for one CUDA architecture; also return the PTX that its cubin is made of.
+
+    Parameters and errors as for `compile_cuda`; `target` is a cubin's.
+
+    Returns
+    -------
+    tuple of Image
+        The images of `target` and of its PTX, ``compute_80`` for ``sm_80``: both the same as
+        `compile_cuda` makes them, except that the second has the warnings of the first.
+    """
+    ptx = Target(target.arch.replace("sm_", "compute_"))
+    image, text = _compile(source, (target, ptx), toolkit_dirs)
+    return image, text
+
+
+def _compile(
+    source: CudaSource, targets: Sequence[Target], toolkit_dirs: Sequence[Path]
+) -> Iterator[Image]:
+    """Yield an image for each target; they have an architecture, that of the first, in common."""
+    target = targets[0]
     options = CompileOptions.for_source(source, target)
     command = [*options.flags(), *(f"--include-path={directory}" for directory in toolkit_dirs)]
     with _program(source) as (library, program):
@@ -116,13 +143,15 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
             reason = log or _describe(library, result)
             raise compile_error(reason, source, tuple(command), target.arch)
         symbols = {name: _lowered(library, program, name) for name in source.name_expressions}
-        code = _code(library, program, _CODES[target.format])
-    if not code:
-        message = f"{source.name}: these options make NVRTC produce no {target.format}"
-        raise CompileError(message, source.text, tuple(command), target.arch)
+        codes = [_code(library, program, _CODES[one.format]) for one in targets]
     figures = _by_expression(parse_figures(log), symbols)
     shown = "\n".join(part for part in (options.note, strip_report(log)) if part)
-    return Image(target.format, target.arch, code, symbols, figures, shown)
+    for one, code in zip(targets, codes, strict=True):
+        if not code:
+            message = f"{source.name}: these options make NVRTC produce no {one.format}"
+            raise CompileError(message, source.text, tuple(command), one.arch)
+        measured = figures if one.format == "cubin" else {}
+        yield Image(one.format, one.arch, code, symbols, measured, shown)
 
 
 def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict[str, Figures]:

@@ -7,8 +7,8 @@
 A compiler writes the newest PTX that it knows, and drivers refuse what is newer than they are
 (`CUDA_ERROR_UNSUPPORTED_PTX_VERSION`).  NVRTC has no option for that.  But each version of the
 language contains those before, so the text is declared to be older, without the hints that were
-new, and then assembled: whatever it has that the older version has not is found here, not on a
-user's machine.
+new, and then read by the assembler: whatever it has that the older version has not is found here,
+not on a user's machine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def with_isa(image: Image, isa: str, name: str) -> Image:
     CompileError
         If the code needs a newer version.
     ToolNotFoundError
-        If nvJitLink, which assembles it to find out, is missing.
+        If nvJitLink, whose assembler reads it to find out, is missing.
     """
     wanted, found = parse_isa(isa), _VERSION.search(image.code)
     if wanted is None or found is None or (int(found[2]), int(found[3])) <= wanted:

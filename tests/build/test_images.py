@@ -1,0 +1,88 @@
+"""Which compilations a build starts, in which order, and what its processes answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kspec.build import images
+from kspec.build.messages import Job, Members
+from kspec.build.plan import BuildPlan, Unit
+from kspec.build.project import plan_project
+from kspec.build.worker import Workers, do_job
+from kspec.compiler import ImageCache, compile_source
+from kspec.compiler.cuda.fatbin import make_fatbin
+from kspec.errors import KspecError, LoadError
+from kspec.model.stages import CudaSource, Target
+
+SM80, SM90, PTX80 = Target("sm_80"), Target("sm_90"), Target("compute_80", ptx_isa="8.0")
+K = CudaSource("k.cu", 'extern "C" __global__ void k(int* x) { x[0] = 1; }', ("k",))
+BROKEN = replace(K, text="broken;")
+
+
+def started(plan: BuildPlan, *missing: tuple[Unit, Target]) -> list[tuple[str, Target, object]]:
+    stems = {id(unit.source): unit.stem for unit in plan.units}
+    return [(stems[id(job.source)], job.target, job.ptx) for job in images._jobs(missing)]
+
+
+@pytest.fixture
+def plan(toy: Path) -> BuildPlan:
+    """Files of one, two and three kernels."""
+    text = '[raw.{0}]\ncode = "template <int> __global__ void {0}() {{}}"\nname_expressions = {1}\n'
+    for count in (1, 2, 3):
+        names = [f"k{count}<{index}>" for index in range(count)]
+        (toy / f"specs/of_{count}.toml").write_text(text.format(f"k{count}", names))
+    found = plan_project(toy)
+    return replace(found, units=tuple(one for one in found.units if one.stem.startswith("of_")))
+
+
+def test_one_of_each_file_comes_first_and_then_the_largest(plan: BuildPlan) -> None:
+    missing = [(unit, target) for target in (SM80, SM90) for unit in plan.units]
+    assert [(stem, target) for stem, target, _ in started(plan, *missing)] == [
+        ("of_3", SM80),
+        ("of_2", SM80),
+        ("of_1", SM80),
+        ("of_3", SM90),
+        ("of_2", SM90),
+        ("of_1", SM90),
+    ]
+
+
+def test_ptx_has_no_compilation_of_its_own_where_a_cubin_has_it(plan: BuildPlan) -> None:
+    small, middle, _ = plan.units
+    missing = [(small, SM90), (small, PTX80), (middle, PTX80), (middle, SM80)]
+    assert started(plan, *missing) == [
+        ("of_2", SM80, PTX80),
+        ("of_1", SM90, None),
+        ("of_1", PTX80, None),
+    ]
+
+
+def test_nvcc_compiles_ptx_by_itself() -> None:
+    source = replace(K, name_expressions=(), backend="nvcc")
+    jobs = [Job(source, SM80), Job(source, PTX80)]
+    assert images._jobs_of(source, (SM80, PTX80)) == jobs
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_workers(tmp_path: Path, count: int) -> None:
+    cache = ImageCache(tmp_path)
+    jobs = [Job(K, SM90), Job(K, SM80, PTX80)]
+    with Workers(count) as workers:
+        made = {job.target: outcome for job, outcome in workers.run(jobs, cache)}
+        assert made == {target: compile_source(K, target) for target in (SM80, SM90, PTX80)}
+        members = Members((made[SM80], made[PTX80])), Members((made[SM90],))
+        fatbins = list(workers.join(members, cache))
+        assert fatbins == [make_fatbin(one.images) for one in members]
+        with pytest.raises(LoadError, match="sm_90 came twice"):
+            list(workers.join([Members((made[SM90], made[SM90]))], cache))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_refused_source_has_one_outcome(tmp_path: Path, count: int) -> None:
+    with Workers(count) as workers:
+        ((job, outcome),) = workers.run([Job(BROKEN, SM80, PTX80)], ImageCache(tmp_path))
+    assert job.target == SM80 and isinstance(outcome, KspecError)
+    assert len([*do_job(job, ImageCache(tmp_path))]) == 1
