@@ -336,7 +336,7 @@ template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
   enum {
-    _INDEXED = 1,
+    _INDEXED = 0,
     _COUNTED = 1,
     _STRICT = 0,
     _JOINS = kspec::SUM
@@ -427,7 +427,7 @@ template <class T>
 struct _Op {
   typedef typename kspec::Accumulator<T>::type _Acc;
   enum {
-    _INDEXED = 1,
+    _INDEXED = 0,
     _COUNTED = 1,
     _STRICT = 0,
     _JOINS = kspec::SUM

@@ -43,7 +43,7 @@ def test_requests_are_those_of_the_gpu(name: str) -> None:
 def test_misses_are_listed() -> None:
     near, far = Compared("a", "3 load", 4.0, 4.0), Compared("b", "5 store", 8.0, 4.0)
     times = (Compared("a", "", 10.0, 11.0), Compared("b", "", 30.0, 20.0))
-    found = Comparison((near, far), (), (near,), times, frozenset({"a"}))
+    found = Comparison((near, far), (), (near,), (near,), times, frozenset({"a"}))
     text = text_of(found)
     assert "2 kernels, 1 of them saturate the memory" in text
     assert "sectors of a request within 2 %: 50.0% of 2" in text
@@ -53,3 +53,14 @@ def test_misses_are_listed() -> None:
         "b                              5 store" in text
         and "a                              3" not in text
     )
+
+
+def test_lines_that_moved_are_compared_by_their_kind() -> None:
+    data = measured("strided_3")
+    (launch,) = data["cases"][0]["launches"]
+    for line in launch["lines"]:
+        line["line"] += line["kind"] == "load"
+    found = compare({"strided_3": review_of(CASES["strided_3"])}, data)
+    places = [one.place for one in found.sectors]
+    assert places[0] == "load" and places[1].endswith(" store") and places[1][0].isdigit()
+    assert all(one.error <= 0.02 for one in (*found.sectors, *found.active))

@@ -141,6 +141,20 @@ def test_passes_of_wide_words() -> None:
     strided = line(reviewed(body.format("2 * i")), "shared", "load")
     assert (strided.passes, strided.conflict_ways) == (4, 2)
     assert line(reviewed(body.format("0")), "shared", "load").passes == 1
+    pairs = line(reviewed(body.format("i / 2")), "shared", "load")
+    assert (pairs.passes, pairs.conflict_ways) == (1, 1)
+    # Halves that want the same words go one after the other all the same.
+    again = line(reviewed(body.format("i % 8")), "shared", "load")
+    assert (again.passes, again.conflict_ways) == (2, 1)
+
+
+def test_passes_of_sixteen_bytes() -> None:
+    body = (
+        "__shared__ float4 s[64];\nint i = threadIdx.x;\n"
+        "s[i] = make_float4(i, 0, 0, 0);\n__syncthreads();\nfloat4 v =\n  s[{}];\ny[i] = v.x + v.w;"
+    )
+    for index, passes in {"i": 4, "0": 2, "i / 2": 2, "i % 4": 4, "2 * i": 8}.items():
+        assert line(reviewed(body.format(index)), "shared", "load").passes == passes, index
 
 
 def test_dynamic_shared_memory_counts_alike() -> None:

@@ -1,8 +1,9 @@
 // One access of a warp in, what a GPU's memory has to do for it out.
 //
 // A request to global memory moves whole sectors of 32 bytes. Shared memory has 32 banks of 4 bytes:
-// in one pass, a wavefront, each of them gives one word to all threads that want it. Accesses of 16
-// bytes go in two halves of a warp (as Nsight Compute counts them on an H200).
+// in one pass, a wavefront, each of them gives one word to all threads that want it. Accesses of 8
+// bytes go in two halves of a warp and those of 16 in four quarters, but two of these go together
+// where neighbours want the same word (as Nsight Compute counts them on an H200).
 #pragma once
 
 #include <stdlib.h>
@@ -74,17 +75,41 @@ static void count_passes(ReviewSite* site, const uint64_t* sorted, unsigned coun
   site->ideal += (words + BANKS - 1) / BANKS;
 }
 
+// Whether lanes that are `apart` from each other, in a part of a warp, have the same address.
+static bool is_shared_by(const Request& request, unsigned apart) {
+  for (unsigned i = 0; i < request.count; i++)  // in the order of lanes
+    for (unsigned k = i; k-- > 0 && request.lane[k] + apart >= request.lane[i];)
+      if (request.lane[k] == (request.lane[i] ^ apart) && request.address[k] != request.address[i])
+        return false;
+  return true;
+}
+
+// The lanes of a request from number `first` on.
+static Request part_of(const Request& request, unsigned first, unsigned width) {
+  Request part;
+  part.count = 0, part.size = request.size;
+  for (unsigned i = 0; i < request.count; i++) {
+    if (request.lane[i] - first >= width) continue;
+    part.lane[part.count] = request.lane[i];
+    part.address[part.count++] = request.address[i];
+  }
+  return part;
+}
+
 static void count_wavefronts(ReviewSite* site, const Request& request) {
-  const unsigned parts = request.size > 8 ? 2 : 1, width = WARP_SIZE / parts;
-  for (unsigned part = 0; part < parts; part++) {
-    Request some;
-    some.count = 0, some.size = request.size;
-    for (unsigned i = 0; i < request.count; i++)
-      if (request.lane[i] / width == part) some.address[some.count++] = request.address[i];
-    if (!some.count) continue;
-    uint64_t sorted[WARP_SIZE];
-    sort_addresses(some, sorted);
-    count_passes(site, sorted, some.count, some.size);
+  // Together where neighbours, or lanes two apart, have the same address; else half by half.
+  const unsigned width = request.size > 8 ? WARP_SIZE / 2 : WARP_SIZE;
+  for (unsigned first = 0; first < WARP_SIZE; first += width) {
+    const Request whole = part_of(request, first, width);
+    const bool together = request.size <= 4 || is_shared_by(whole, 1) || is_shared_by(whole, 2);
+    const unsigned step = together ? width : width / 2;
+    for (unsigned at = first; at < first + width; at += step) {
+      const Request part = part_of(whole, at, step);
+      if (!part.count) continue;
+      uint64_t sorted[WARP_SIZE];
+      sort_addresses(part, sorted);
+      count_passes(site, sorted, part.count, part.size);
+    }
   }
 }
 
