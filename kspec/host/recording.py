@@ -114,7 +114,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Waits:
-    """How often warps wait for what they load, all of them together.
+    """Waits of all warps for what they load.
 
     Attributes
     ----------
@@ -132,10 +132,10 @@ class Waits:
 class Recording:
     """A launch: `sampled` of its `blocks`, with `warps` and `threads`, were to be looked at.
 
-    Of what these did, `kept` events were, and `dropped` ones only counted: all of `skipped` blocks,
-    and the later ones of `lost` threads. Warps came to a block's barrier `barriers` times.
-    `block_lanes` and `request_lanes` are the threads of basic blocks and accesses, with those that
-    a compiler lets come along because a way is short.
+    They did `kept` events that were looked at, and `dropped` ones that were only counted: all of
+    `skipped` blocks, and the later ones of `lost` threads. Warps came to a block's barrier
+    `barriers` times. `block_lanes` and `request_lanes` are the threads of basic blocks and accesses,
+    with those that a compiler lets come along because a way is short.
     """
 
     blocks: int
@@ -167,7 +167,7 @@ class Recording:
 
     @property
     def scale(self) -> float:
-        """What the launch did for each event that was kept."""
+        """Events of the launch for each that was kept."""
         return self.stretch * self.blocks / max(1, self.sampled)
 
 

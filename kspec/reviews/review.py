@@ -29,7 +29,7 @@ class LaunchReview:
     blocks, sampled : int
         Blocks of the launch, and those that were looked at: all figures are theirs, scaled.
     lost : int
-        Threads that did more than was looked at; figures are scaled by what they did.
+        Threads that did more than was looked at; figures are scaled by the rest.
     lines : tuple of AccessedLine
         Accesses, by line.
     branches : tuple of Branch
