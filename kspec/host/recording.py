@@ -134,8 +134,8 @@ class Recording:
 
     They did `kept` events that were looked at, and `dropped` ones that were only counted: all of
     `skipped` blocks, and the later ones of `lost` threads. Warps came to a block's barrier
-    `barriers` times. `block_lanes` and `request_lanes` are the threads of basic blocks and accesses,
-    with those that a compiler lets come along because a way is short.
+    `barriers` times. `block_lanes` and `request_lanes` are the threads of basic blocks and
+    accesses, with those that a compiler lets come along because a way is short.
     """
 
     blocks: int

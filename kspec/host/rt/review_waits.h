@@ -29,17 +29,15 @@ struct Waits {
   void interrupt() { visit = 0, count = 0, stored = false; }
 };
 
-// The integer that a thread loaded; memory may have changed since, which indices rarely do.
-static bool loaded_integer(uint64_t address, unsigned size, int64_t* value) {
-  if (size == 8) {
-    memcpy(value, (const void*)address, 8);
-    return true;
-  }
+// The integer of 4 or 8 bytes that a thread loaded; memory may have changed since, which indices
+// rarely do.
+static int64_t loaded_integer(uint64_t address, unsigned size) {
+  int64_t wide;
   int32_t narrow;
-  if (size != 4) return false;
   memcpy(&narrow, (const void*)address, 4);
-  *value = narrow;
-  return true;
+  if (size == 4) return narrow;
+  memcpy(&wide, (const void*)address, 8);
+  return wide;
 }
 
 // Whether addresses are linear in the values of an earlier load, which do not just count the lanes.
@@ -47,14 +45,14 @@ static bool depends_on(const LoadedLanes& later, const LoadedLanes& earlier, uin
   const unsigned mask = later.mask & earlier.mask;
   if (!mask || (earlier.size != 4 && earlier.size != 8)) return false;
   const unsigned first = (unsigned)__builtin_ctz(mask);
-  int64_t origin, value, run = 0, rise = 0;
-  if (!loaded_integer(earlier.address[first], earlier.size, &origin)) return false;
+  const int64_t origin = loaded_integer(earlier.address[first], earlier.size);
+  int64_t run = 0, rise = 0;
   unsigned other = WARP_SIZE;
   bool counts = true;
   for (unsigned lane = first + 1; lane < WARP_SIZE; lane++) {
     if (!(mask >> lane & 1)) continue;
-    loaded_integer(earlier.address[lane], earlier.size, &value);
-    const int64_t step = value - origin, way = (int64_t)(later.address[lane] - later.address[first]);
+    const int64_t step = loaded_integer(earlier.address[lane], earlier.size) - origin;
+    const int64_t way = (int64_t)(later.address[lane] - later.address[first]);
     if (other == WARP_SIZE) {
       other = lane, run = step, rise = way;
       continue;
