@@ -75,8 +75,7 @@ def check_spec(
     try:
         return model.model_validate(fields, context=context), ()
     except ValidationError as error:
-        keys = [key for key in model.model_fields if key != "name"]
-        faults = faults_of(error, keys)
+        faults = faults_of(error, model)
         refused = refused_fields(error)
         if refused:
             faults += _faults_of_the_rest(model, fields, context, refused)
@@ -101,7 +100,7 @@ def _faults_of_the_rest(
     try:
         model.model_validate({**accepted, **stand_ins, **partial}, context=context)
     except ValidationError as error:
-        found = faults_of(error, ())
+        found = faults_of(error, model)
         return tuple(x for x in found if x.location[:1] not in {(key,) for key in stand_ins})
     return ()
 

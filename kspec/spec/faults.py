@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from kspec.diagnostics import unknown_key
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
@@ -106,10 +106,9 @@ def gathered(parse: Callable[..., T], rows: Iterable[Iterable[Any]]) -> list[T]:
     return found
 
 
-def faults_of(error: ValidationError, keys: Iterable[str]) -> tuple[Fault, ...]:
-    """Return Pydantic's findings as faults; `keys` are the keys that would be allowed."""
-    allowed = tuple(keys)
-    return tuple(fault for entry in error.errors() for fault in _faults_of_entry(entry, allowed))
+def faults_of(error: ValidationError, model: type[BaseModel]) -> tuple[Fault, ...]:
+    """Return Pydantic's findings about a model as faults."""
+    return tuple(fault for entry in error.errors() for fault in _faults_of_entry(entry, model))
 
 
 def refused_fields(error: ValidationError) -> dict[str, object]:
@@ -121,15 +120,26 @@ def refused_fields(error: ValidationError) -> dict[str, object]:
     }
 
 
-def _faults_of_entry(entry: object, allowed: tuple[str, ...]) -> Iterator[Fault]:
+def _keys_beside(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
+    """Return the keys of the table that a location is in; a spec's name is no key of its own."""
+    table = model
+    for step in location[:-1]:
+        field = table.model_fields.get(str(step))
+        kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+        found = (one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel))
+        table = next(found, BaseModel)
+    return [key for key in table.model_fields if table is not model or key != "name"]
+
+
+def _faults_of_entry(entry: object, model: type[BaseModel]) -> Iterator[Fault]:
     assert isinstance(entry, dict)
     location = tuple(entry["loc"])
     cause = entry.get("ctx", {}).get("error")
     if isinstance(cause, FaultError):
         yield from (fault.under(location) for fault in cause.faults)
     elif entry["type"] == "extra_forbidden":
-        options = allowed if len(location) == 1 else ()
-        yield Fault(location, unknown_key(str(location[-1]), options), at_key=True)
+        keys = _keys_beside(location, model)
+        yield Fault(location, unknown_key(str(location[-1]), keys), at_key=True)
     elif entry["type"] == "missing":
         yield Fault(location, f"missing key {location[-1]!r}")
     else:

@@ -328,7 +328,10 @@ class TestBudgets:
         ("line", "message"),
         [
             ("budget = 4", "7:10: error: must be a table, not int"),
-            ("budget = { conflict = 0 }", "7:12: error: unknown key 'conflict'"),
+            (
+                "budget = { conflict = 0 }",
+                "7:12: error: unknown key 'conflict'; did you mean 'conflicts'?",
+            ),
             ("budget = { conflicts = -1 }", "7:24: error: must be greater than or equal to 0"),
             ("budget = { conflicts = true }", "7:24: error: must be a number, not bool"),
             ("budget = { sectors_per_request = 0 }", "7:34: error: must be greater than 0"),
