@@ -121,7 +121,7 @@ def refused_fields(error: ValidationError) -> dict[str, object]:
 
 
 def _keys_beside(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
-    """Return the keys of the table that a location is in; a spec's name is no key of its own."""
+    """Return the keys of the table that a location is in, without the name of a spec."""
     table = model
     for step in location[:-1]:
         field = table.model_fields.get(str(step))
