@@ -51,7 +51,7 @@ _PER_CONSTANT = 1.87
 _HOT_ATOMICS, _SPREAD, _ATOMICS = 1.3e9, 0.4, 60e9
 _BLOCK = 430  # cycles of a block that does nothing
 _LOAD, _SHARED_LOAD, _BARRIER = 1000, 77, 25  # cycles that a warp waits
-_TURN = 0.033  # of them for loads in another turn of a loop
+_TURN = 0.033  # of them for loads in a further basic block
 _INSTRUCTION = 1.7  # cycles of a warp
 
 
