@@ -1,214 +1,18 @@
-// Inputs that an operation reads at offsets from the element, and the loop around it. The operation
-// sees such an input `u` as Neighbours: u(-1, 0) is one element further up.
+// The loop around an operation that reads windows, see neighbours.cuh.
 //
 //   kspec::for_each_window<kspec::WindowTile<4, 2, kspec::Reach<1, 0, 0, 0>>>(
 //       elements, [&](ptrdiff_t i, const auto& u, float& y) { y = u.read(-1, 0); }, ...);
 //
-// Where a tile and all its windows lie inside the arrays, a read is a load. Elsewhere the boundary
-// says what to read instead. kspec/runtime/schedules/window_schedule.py packs the same structures.
+// kspec/runtime/schedules/window_schedule.py packs the same structures.
 #pragma once
 
 #include "kspec/chunked.cuh"
-#include "kspec/boundary.cuh"
 #include "kspec/elements.cuh"
+#include "kspec/neighbours.cuh"
 #include "kspec/opaque.cuh"
-#include "kspec/pairs.cuh"
-#ifdef KSPEC_HOST
-#include "kspec/message.cuh"
-#endif
+#include "kspec/window_tile.cuh"
 
 namespace kspec {
-
-// A windowed input: its last A axes, innermost first. ANY: calls choose its boundary.
-template <class T, int A, int BOUNDARY = ANY> struct Window {
-  typedef T type;
-  enum { axes = A };
-  const typename Stored<T>::type* data;
-  T value;                  // of elements outside, where the boundary is CONSTANT
-  int boundary_;
-  ptrdiff_t extents[A];
-  ptrdiff_t first[A];       // index of what the loop has first: not 0 if the boundary is VALID
-  ptrdiff_t before[A], after[A];
-
-  __device__ inline int boundary() const { return BOUNDARY == ANY ? boundary_ : BOUNDARY; }
-};
-
-// The boundary of a window that has several, of which this is the first.
-template <class Layout> __device__ constexpr int first_boundary(int boundary) {
-  return Layout::is_chosen ? (int)ANY : boundary;
-}
-template <class Arg> constexpr bool knows_boundary = true;
-template <class T, int A> constexpr bool knows_boundary<Window<T, A, ANY>> = false;
-
-// Types of what an operation reads a window at.
-template <int A, class... Offset> struct CheckedOffsets {
-  static_assert(sizeof...(Offset) == A, "a window is read at one offset for each of its axes");
-  static_assert(((static_cast<Offset>(1.5) == static_cast<Offset>(1)) && ...),
-                "a window is read at integers; to read between elements, sample it");
-};
-
-// The elements around one, which has `index` in the array. V > 1: around V of them, in rows of
-// aligned packs. `Around` says how elements are read that are not known to be inside.
-template <class Source, class Around, int V = 1> class Neighbours {
- public:
-  typedef typename Source::type T;
-  typedef T type;
-  enum { axes = Source::axes, pack = V, A = axes };
-
-  // `index` is that of the element along the windowed axes. `column`, `row` and `plane` are how many
-  // elements further along the first three of them: constants, so that the compiler sees which reads
-  // are the same.
-  __device__ inline Neighbours(const Source& window, const ptrdiff_t* strides, ptrdiff_t offset,
-                               const ptrdiff_t* index, const Around* around = nullptr,
-                               int column = 0, int row = 0, int plane = 0)
-      : window_(window), strides_(strides), around_(around), shift_{column, row, plane} {
-#pragma unroll
-    for (int k = 0; k < A; ++k) {
-      index_[k] = index[k] + window.first[k];
-      offset += window.first[k] * strides[k];
-    }
-    start_ = element(window.data, Bytes{offset});
-  }
-
-  __device__ inline T center() const {
-    const ptrdiff_t offsets[A] = {};
-    return load(row_of(offsets), shift(0));
-  }
-  // Offsets along the axes, outermost first.
-  template <class... Offset> __device__ inline T read(Offset... offset) const {
-    CheckedOffsets<A, Offset...>();
-    const ptrdiff_t offsets[A] = {static_cast<ptrdiff_t>(offset)...};
-    return Around::template read<T>(*this, around_, offsets);
-  }
-
-  __device__ inline const Source& window() const { return window_; }
-  // For samples, which count axes from the outermost: the window, its strides, the index of the
-  // element in the array, and the array's first element along the windowed axes.
-  __device__ inline ptrdiff_t stride(int axis) const { return strides_[A - 1 - axis]; }
-  __device__ inline ptrdiff_t index(int axis) const {
-    return index_[A - 1 - axis] + shift(A - 1 - axis);
-  }
-  __device__ inline const typename Stored<T>::type* first() const {
-    ptrdiff_t distance = 0;
-#pragma unroll
-    for (int k = 0; k < A; ++k) distance -= index_[k] * strides_[k];
-    return element(start_, Bytes{distance});
-  }
-
-  // For `Around`: the row of an element in bytes from here, and elements of a row and a column. What
-  // lies in one pack comes with one load.
-  __device__ inline ptrdiff_t row_of(const ptrdiff_t (&offsets)[A]) const {
-    ptrdiff_t distance = 0;
-#pragma unroll
-    for (int k = 1; k < A; ++k) distance += step(offsets, k) * strides_[k];
-    return distance;
-  }
-  // Along one axis, counted from the innermost: the index here, and how far away an element is.
-  __device__ inline ptrdiff_t own(int axis) const { return index_[axis]; }
-  __device__ inline ptrdiff_t step(const ptrdiff_t (&offsets)[A], int axis) const {
-    return offsets[A - 1 - axis] + shift(axis);
-  }
-  __device__ inline T load(ptrdiff_t row, ptrdiff_t column) const {
-    if constexpr (V == 1) {
-      return load_single(row + column * strides_[0]);
-    } else {
-      return static_cast<T>(pack_at(row, column).pick((int)column & (V - 1)));
-    }
-  }
-  __device__ inline T load_single(ptrdiff_t distance) const {
-    return static_cast<T>(read_only(element(start_, Bytes{distance})));
-  }
-
-  // The same as part of a word, for pairs.
-  template <class... Offset> __device__ inline InWord<T> read_in_word(Offset... offset) const {
-    CheckedOffsets<A, Offset...>();
-    return find({static_cast<ptrdiff_t>(offset)...});
-  }
-  __device__ inline InWord<T> center_in_word() const { return find({}); }
-
-#ifdef KSPEC_HOST
-  // The same for offsets that the operation computes.
-  template <class... Offset>
-  inline T read_checked(const char* name, const char* file, int line, Offset... offset) const {
-    const ptrdiff_t offsets[sizeof...(Offset)] = {static_cast<ptrdiff_t>(offset)...};
-    for (int axis = 0; axis < A; ++axis) check_reach(axis, offsets[axis], name, file, line);
-    return read(offset...);
-  }
-
-  // Stop the launch if an offset along an axis, outermost first, is outside of the reach.
-  inline void check_reach(int axis, ptrdiff_t step, const char* name, const char* file,
-                          int line) const {
-    const ptrdiff_t before = window_.before[A - 1 - axis], after = window_.after[A - 1 - axis];
-    if (step >= -before && step <= after) return;
-    FaultText message;
-    message.add("offset ").add(step).add(" of ").add(name);
-    message.add(" is outside its reach along axis ").add((ptrdiff_t)axis);
-    message.add(", which is [").add(-before).add(", ").add(after).add("]");
-    ::kspec_host::kspec_fail("window", message.text, file, line);
-  }
-#endif
-
- private:
-  typedef typename Stored<T>::type Element;
-
-  __device__ inline int shift(int axis) const { return axis < 3 ? shift_[axis] : 0; }
-  __device__ inline Pack<Element, V> pack_at(ptrdiff_t row, ptrdiff_t column) const {
-    Pack<Element, V> pack;
-    pack.load_read_only(element(start_, Bytes{row}) + (column & -(ptrdiff_t)V));
-    return pack;
-  }
-  __device__ inline InWord<T> find(const ptrdiff_t (&offsets)[A]) const {
-    const ptrdiff_t column = step(offsets, 0);
-    if (Around::IN_PACKS || (column >= 0 && column < V))
-      return InWord<T>(pack_at(row_of(offsets), column), (int)column & (V - 1));
-    return InWord<T>(Around::template read<T>(*this, around_, offsets));
-  }
-
-  const Source& window_;
-  const ptrdiff_t* strides_;
-  const Around* around_;
-  const Element* start_;
-  ptrdiff_t index_[A];
-  int shift_[3];
-};
-
-// ---- Around an element
-
-// Every element that is read is inside.
-struct AllInside {
-  enum { IN_PACKS = true };
-
-  AllInside() = default;
-  template <class Source> __device__ inline AllInside(const Source&, const ptrdiff_t*) {}
-
-  template <class T, class Near, int A>
-  __device__ inline static T read(const Near& near, const AllInside*,
-                                  const ptrdiff_t (&offsets)[A]) {
-    return near.load(near.row_of(offsets), near.step(offsets, 0));
-  }
-};
-
-// Elements may be outside along any axis.
-struct Anywhere {
-  Anywhere() = default;
-  template <class Source> __device__ inline Anywhere(const Source&, const ptrdiff_t*) {}
-
-  template <class T, class Near, int A>
-  __device__ inline static T read(const Near& near, const Anywhere*,
-                                  const ptrdiff_t (&offsets)[A]) {
-    ptrdiff_t distance = 0;
-#pragma unroll
-    for (int k = 0; k < A; ++k) {
-      const ptrdiff_t extent = near.window().extents[A - 1 - k], own = near.index(k);
-      ptrdiff_t place = own + offsets[k];
-      if (place < 0 || place >= extent)
-        place = index_outside(place, extent, near.window().boundary());
-      if (place < 0) return near.window().value;
-      distance += (place - own) * near.stride(k);
-    }
-    return near.load_single(distance);
-  }
-};
 
 // The windowed axes are the last ones of the loop, innermost first.
 template <int W, int OUTER, int OPERANDS> struct Elements<Windows<W, OUTER>, OPERANDS> {
@@ -259,82 +63,6 @@ __device__ inline Neighbours<Window<T, A, B>, Around> item_at(const Window<T, A,
                                                               const ptrdiff_t* index) {
   return Neighbours<Window<T, A, B>, Around>(argument, strides, offset, index);
 }
-
-// ---- Tiles
-
-// How far an operation reads: elements before and after along each axis, outermost first.
-template <int... ENDS> struct Reach {
-  // Elements that it may read, up to a number that is large enough.
-  static constexpr int volume() {
-    const int ends[] = {ENDS...};
-    long long found = 1;
-    for (int k = 0; k < (int)sizeof...(ENDS) && found < 1000; k += 2)
-      found *= 1LL + ends[k] + ends[k + 1];
-    return found < 1000 ? (int)found : 1000;
-  }
-  // The farthest along an axis, counted from the innermost.
-  static constexpr int farthest(int axis) {
-    const int ends[] = {ENDS...}, k = (int)sizeof...(ENDS) - 2 * axis - 2;
-    return k < 0 ? 0 : ends[k] > ends[k + 1] ? ends[k] : ends[k + 1];
-  }
-};
-
-constexpr int largest(int one) { return one; }
-template <class... Rest> constexpr int largest(int one, Rest... rest) {
-  return one > largest(rest...) ? one : largest(rest...);
-}
-
-// Elements of a pack of operands of these types.
-template <class... T> constexpr int pack_of = PackSize<In<T>...>::value;
-
-// Which elements a thread of a GPU takes: rows() rows of a pack in each of planes() planes, STEPS
-// times. Their windows share most of what is loaded. PACK: elements of a pack, where rows are packed.
-// The numbers were measured on an H200, those of single elements (V == 1) also on an H100.
-// kspec/runtime/schedules/window_schedule.py has the same.
-template <int PACK, int W, class... Reaches> struct WindowTile {
-  static constexpr int farthest(int axis) { return largest(Reaches::farthest(axis)...); }
-  enum {
-    VOLUME = largest(Reaches::volume()...),
-    HIGH = largest(farthest(1), farthest(2), farthest(3)),
-    NARROW = farthest(0) <= 1,
-    TALL = HIGH > 4,
-    LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
-    FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
-    BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
-    THREADS = FLAT || BYTES ? 128 : 256,
-    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
-    // On a multiprocessor: with fewer of them, a thread has more registers.
-    BLOCKS = TALL || LARGE             ? 2
-             : VOLUME > 16 && W > 2    ? 3
-             : FLAT                    ? 10
-             : VOLUME > 16 && HIGH < 1 ? 5
-             : BYTES                   ? 6
-                                       : 4,
-    // Edges are a part of the work where there are many, or where they are thick.
-    PACKED_EDGES = !LARGE && (W > 2 || TALL),
-  };
-  // Of packs of V elements.
-  static constexpr int lanes(int V) {
-    return W == 1 ? THREADS : W == 2 ? ((V > 1 || TALL) && !FLAT ? 64 : 128) : 32;
-  }
-  static constexpr int rows(int V) {
-    return W == 1 || LARGE ? 1
-           : W > 2         ? (V > 8 ? 1 : 2)
-           : TALL          ? (V > 4 ? 32 / V : 10)
-           : V > 8         ? (BYTES ? 8 : 2)
-           : V > 1         ? 4
-           : VOLUME < 10   ? 12
-                           : (HIGH > 0 ? 8 : 4);
-  }
-  static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
-  // Elements of a block along an axis, at each step.
-  static constexpr int extent(int V, int axis) {
-    return axis == 0   ? lanes(V) * V
-           : axis == 1 ? THREADS / lanes(V) * rows(V)
-           : axis == 2 ? planes(V)
-                       : 1;
-  }
-};
 
 #ifdef KSPEC_CHUNKED
 
@@ -539,18 +267,13 @@ template <class Op, class Where, int V, class... Args>
 constexpr bool in_pairs = KSPEC_PAIRS && only_selects<Op> && is_whole<Where> && V % 2 == 0 &&
                           (fits_pairs<typename Args::type> && ...);
 
-template <class Op, class... Operands>
-__device__ inline void compute_one(const Op& op, ptrdiff_t i, int j, Operands&... operands) {
-  op(i + j, operands.item(j)...);
-}
-
 // Compute a pack of elements, the first being number i. Their numbers are constants, not counters of
 // loops: a large operation would not be unrolled.
 template <class Op, class... Operands, int... J>
 __device__ inline void compute_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
                                     Operands&&... operands) {
   (operands.load(), ...);
-  (compute_one(op, i, J, operands...), ...);
+  (compute_item(op, i + J, J, operands...), ...);
   (operands.store(), ...);
 }
 
@@ -559,7 +282,7 @@ template <class Op, class... Operands, int... J>
 __device__ __forceinline__ void compute_pairs(const Op& op, ptrdiff_t i, Numbers<J...>,
                                               Operands&&... operands) {
   (operands.load(), ...);
-  (compute_one(op, i, J, operands...), ...);
+  (compute_item(op, i + J, J, operands...), ...);
   (operands.store(), ...);
 }
 

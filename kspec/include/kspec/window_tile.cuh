@@ -1,0 +1,84 @@
+// How far operations read, and which elements a thread of a GPU takes for that.
+#pragma once
+
+#include "kspec/operand.cuh"
+#include "kspec/pack.cuh"
+
+namespace kspec {
+
+// How far an operation reads: elements before and after along each axis, outermost first.
+template <int... ENDS> struct Reach {
+  // Elements that it may read, up to a number that is large enough.
+  static constexpr int volume() {
+    const int ends[] = {ENDS...};
+    long long found = 1;
+    for (int k = 0; k < (int)sizeof...(ENDS) && found < 1000; k += 2)
+      found *= 1LL + ends[k] + ends[k + 1];
+    return found < 1000 ? (int)found : 1000;
+  }
+  // The farthest along an axis, counted from the innermost.
+  static constexpr int farthest(int axis) {
+    const int ends[] = {ENDS...}, k = (int)sizeof...(ENDS) - 2 * axis - 2;
+    return k < 0 ? 0 : ends[k] > ends[k + 1] ? ends[k] : ends[k + 1];
+  }
+};
+
+constexpr int largest(int one) { return one; }
+template <class... Rest> constexpr int largest(int one, Rest... rest) {
+  return one > largest(rest...) ? one : largest(rest...);
+}
+
+// Elements of a pack of operands of these types.
+template <class... T> constexpr int pack_of = PackSize<In<T>...>::value;
+
+// Which elements a thread of a GPU takes: rows() rows of a pack in each of planes() planes, STEPS
+// times. Their windows share most of what is loaded. PACK: elements of a pack, where rows are packed.
+// The numbers were measured on an H200, those of single elements (V == 1) also on an H100.
+// kspec/runtime/schedules/window_schedule.py has the same.
+template <int PACK, int W, class... Reaches> struct WindowTile {
+  static constexpr int farthest(int axis) { return largest(Reaches::farthest(axis)...); }
+  enum {
+    VOLUME = largest(Reaches::volume()...),
+    HIGH = largest(farthest(1), farthest(2), farthest(3)),
+    ELEMENTS = PACK,
+    NARROW = farthest(0) <= 1,
+    TALL = HIGH > 4,
+    LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
+    FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
+    BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
+    THREADS = FLAT || BYTES ? 128 : 256,
+    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
+    // On a multiprocessor: with fewer of them, a thread has more registers.
+    BLOCKS = TALL || LARGE             ? 2
+             : VOLUME > 16 && W > 2    ? 3
+             : FLAT                    ? 10
+             : VOLUME > 16 && HIGH < 1 ? 5
+             : BYTES                   ? 6
+                                       : 4,
+    // Edges are a part of the work where there are many, or where they are thick.
+    PACKED_EDGES = !LARGE && (W > 2 || TALL),
+  };
+  // Of packs of V elements.
+  static constexpr int lanes(int V) {
+    return W == 1 ? THREADS : W == 2 ? ((V > 1 || TALL) && !FLAT ? 64 : 128) : 32;
+  }
+  static constexpr int rows(int V) {
+    return W == 1 || LARGE ? 1
+           : W > 2         ? (V > 8 ? 1 : 2)
+           : TALL          ? (V > 4 ? 32 / V : 10)
+           : V > 8         ? (BYTES ? 8 : 2)
+           : V > 1         ? 4
+           : VOLUME < 10   ? 12
+                           : (HIGH > 0 ? 8 : 4);
+  }
+  static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
+  // Elements of a block along an axis, at each step.
+  static constexpr int extent(int V, int axis) {
+    return axis == 0   ? lanes(V) * V
+           : axis == 1 ? THREADS / lanes(V) * rows(V)
+           : axis == 2 ? planes(V)
+                       : 1;
+  }
+};
+
+}  // namespace kspec
