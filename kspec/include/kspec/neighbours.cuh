@@ -41,6 +41,9 @@ template <int A, class... Offset> struct CheckedOffsets {
                 "a window is read at integers; to read between elements, sample it");
 };
 
+// Whether elements are read from the array itself.
+template <class Around> constexpr bool is_in_memory = true;
+
 // The elements around one, which has `index` in the array. V > 1: around V of them, in rows of
 // aligned packs. `Around` says how elements are read that are not known to be inside.
 template <class Source, class Around, int V = 1> class Neighbours {
@@ -66,6 +69,7 @@ template <class Source, class Around, int V = 1> class Neighbours {
 
   __device__ inline T center() const {
     const ptrdiff_t offsets[A] = {};
+    if constexpr (!is_in_memory<Around>) return Around::template read<T>(*this, around_, offsets);
     return load(row_of(offsets), shift(0));
   }
   // Offsets along the axes, outermost first.

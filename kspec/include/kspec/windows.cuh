@@ -10,6 +10,7 @@
 #include "kspec/elements.cuh"
 #include "kspec/neighbours.cuh"
 #include "kspec/opaque.cuh"
+#include "kspec/window_stage.cuh"
 #include "kspec/window_tile.cuh"
 
 namespace kspec {
@@ -451,7 +452,11 @@ __device__ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, c
       return;
     }
   }
-  compute_tiles<Tile, 1>(loop, op, numbers, args...);
+  typedef Stage<Tile, W, Args...> Staging;
+  if constexpr (Staging::FITS)
+    compute_staged<Staging>(loop, op, numbers, args...);
+  else
+    compute_tiles<Tile, 1>(loop, op, numbers, args...);
 }
 
 // Copies of parameters would leave the constant memory that they are in.

@@ -93,11 +93,18 @@ def make_loop(
             strides[-1] = broadcast_strides(output.shape, output.strides, result)
             window = adjoint_window(declaration, windows)
             packed.append((numbers[-1], pack_window(window, output)))
+        windowed = {window.param for window in windows}
+        members = [member_of(operand, binding) for operand in looped]
         schedule = choose_windows(
             result,
             strides,
-            [member_of(operand, binding) for operand in looped],
+            members,
             windows,
+            [
+                member.itemsize
+                for operand, member in zip(looped, members, strict=True)
+                if operand.param.name in windowed
+            ],
             keep_order=gathers or declaration.ordered,
             merge=merge,
             on_host=on_host,

@@ -2,7 +2,8 @@
 
 This module packs the structures of ``kspec/windows.cuh``.  A tile lies *inside* if all windows of
 its elements lie inside their arrays: its threads read without a test.  Rows are *packed* if they
-are made of aligned packs of elements in all arrays: then a load takes a whole pack.
+are made of aligned packs of elements in all arrays: then a load takes a whole pack.  Otherwise a
+block copies what its windows read to shared memory, if that has room for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
 _THREADS = 256  # of most blocks
 _FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
+_ROOM = 48 << 10  # bytes of shared memory
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,21 @@ class _WindowedAxes:
     end: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class _Tile:
+    """Threads of a block, its elements along the windowed axes, innermost first, and bytes."""
+
+    threads: int
+    extents: tuple[int, ...]
+    shared_mem: int = 0
+
+
 def choose_windows(
     shape: Shape,
     strides: Sequence[Strides],
     members: Sequence[Member],
     windows: Sequence[BoundWindow],
+    sizes: Sequence[int],
     *,
     keep_order: bool,
     merge: bool,
@@ -62,6 +74,8 @@ def choose_windows(
         The operands.
     windows : sequence of BoundWindow
         Windows of the call.
+    sizes : sequence of int
+        Bytes of an element of each window.
     keep_order, merge : bool
         As in `kspec.runtime.schedules.strides.collapse`, of the axes without windows.
     on_host : bool
@@ -76,8 +90,8 @@ def choose_windows(
     pack = pack_size(member.pack_width for member in members)
     folds = _folds(shape, windows)
     packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
-    threads, tile = _tile(windows, pack, pack if packed else 1)
-    tiles = [-(-extent // elements) for extent, elements in zip(axes.extents, tile, strict=True)]
+    tile = _tile(windows, sizes, axes.extents[0], pack, pack if packed else 1)
+    tiles = [-(-all_ // own) for all_, own in zip(axes.extents, tile.extents, strict=True)]
     chosen = any(window.chosen for window in windows)
     layout = windowed(count, len(outer.extents), chosen)
     elements = _pack(axes, tiles, outer, size_of(shape), packed, folds)
@@ -87,7 +101,14 @@ def choose_windows(
     if gathers:
         return ElementwiseSchedule(layout, elements, size_of(shape), _THREADS)
     blocks = math.prod(tiles) * outer.size
-    return ElementwiseSchedule(layout, elements, blocks * threads, threads, (blocks, 1, 1))
+    return ElementwiseSchedule(
+        layout,
+        elements,
+        blocks * tile.threads,
+        tile.threads,
+        (blocks, 1, 1),
+        shared_mem=tile.shared_mem,
+    )
 
 
 def _windowed_axes(
@@ -108,11 +129,13 @@ def _windowed_axes(
     )
 
 
-def _tile(windows: Sequence[BoundWindow], most: int, pack: int) -> tuple[int, tuple[int, ...]]:
-    """Return the threads of a block, and its elements along the windowed axes, innermost first.
+def _tile(
+    windows: Sequence[BoundWindow], sizes: Sequence[int], row: int, most: int, pack: int
+) -> _Tile:
+    """Return the tile of a block.
 
-    They are those of ``kspec::WindowTile``.  `most`: elements of a pack; `pack`: those that a
-    load takes.
+    The same as ``kspec::WindowTile``, or ``kspec::Stage``.  `row`: elements of a row;
+    `most`: those of a pack; `pack`: those that a load takes.
     """
     axes = max(len(window.reach) for window in windows)
     volume = max(_volume(window) for window in windows)
@@ -122,6 +145,10 @@ def _tile(windows: Sequence[BoundWindow], most: int, pack: int) -> tuple[int, tu
     flat = axes == 2 and high < 1 and volume > 16 and not large
     narrow = axes == 2 and most > 8 and volume < 10
     threads = 128 if flat or narrow else _THREADS
+    if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and not (tall or large or flat):
+        staged = _stage(windows, sizes, row, most, threads)
+        if staged.shared_mem <= _ROOM:
+            return staged
     lanes = threads if axes == 1 else 32
     if axes == 2:
         lanes = 64 if (pack > 1 or tall) and not flat else 128
@@ -140,7 +167,32 @@ def _tile(windows: Sequence[BoundWindow], most: int, pack: int) -> tuple[int, tu
     planes = 3 if axes > 2 and not large and pack <= 4 else 1
     steps = 2 if axes == 2 and volume > 9 and not tall and not large else 1
     extents = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
-    return threads, (*extents[:-1], extents[-1] * steps)
+    return _Tile(threads, (*extents[:-1], extents[-1] * steps))
+
+
+def _stage(
+    windows: Sequence[BoundWindow], sizes: Sequence[int], row: int, most: int, threads: int
+) -> _Tile:
+    """Return the tile of blocks that copy what their windows read to shared memory."""
+    axes, warps = max(len(window.reach) for window in windows), threads // 32
+    columns, rows = 4 if most > 2 else most, 1 if axes == 1 else 4
+    # The farthest that any of them reaches along both axes, innermost first.
+    reach = [
+        max(max(window.reach[-1 - axis]) for window in windows if axis < len(window.reach))
+        for axis in range(axes)
+    ] + [0] * (2 - axes)
+
+    def extents(across: int) -> tuple[int, int]:
+        return 32 * columns * across, warps // across * rows
+
+    def room(across: int, size: int) -> int:
+        wide, high = (n + 2 * far for n, far in zip(extents(across), reach, strict=True))
+        return (high * (((wide * size + 30) & -16) + 15) + 31) & -16
+
+    widest, narrowest = (warps, warps) if axes == 1 else (2, 1)
+    shared_mem = sum(max(room(widest, size), room(narrowest, size)) for size in sizes)
+    across = widest if row > 32 * columns else narrowest
+    return _Tile(threads, extents(across)[:axes], shared_mem)
 
 
 def _volume(window: BoundWindow) -> int:

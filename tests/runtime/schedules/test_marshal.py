@@ -59,7 +59,7 @@ def windows_elements(shape: tuple[int, ...], axes: int) -> bytes:
     window = BoundWindow("u", ((1, 2),) * axes, "nearest")
     strides = (c_strides(shape, 4),) * 2
     schedule = choose_windows(
-        shape, strides, [FLOAT, RESULT], [window], keep_order=True, merge=True, on_host=False
+        shape, strides, [FLOAT, RESULT], [window], [4], keep_order=True, merge=True, on_host=False
     )
     return schedule.elements
 
