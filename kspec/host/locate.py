@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT, position
 
@@ -26,6 +26,14 @@ def source_position(code: bytes, offset: int) -> str:
 
 def source_positions(code: bytes, offsets: Collection[int]) -> dict[int, str]:
     """Return the source positions of instructions, of those that have one."""
+    return {offset: frames[0] for offset, frames in source_frames(code, offsets).items()}
+
+
+def source_frames(code: bytes, offsets: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return the source positions of instructions, and of the calls that are inlined there.
+
+    The innermost is first; what the dialect inlines is left out.
+    """
     with tempfile.NamedTemporaryFile(prefix="kspec-host-", suffix=".so") as file:
         file.write(code)
         file.flush()
@@ -41,11 +49,11 @@ def source_positions(code: bytes, offsets: Collection[int]) -> dict[int, str]:
     return {}
 
 
-def _positions(output: str) -> dict[int, str]:
+def _positions(output: str) -> dict[int, tuple[str, ...]]:
     """Return the positions of a list: an address, then its frames."""
     parts = re.split(r"^(0x[0-9a-fA-F]+)\n", output, flags=re.M)
     places = {
-        int(address, 16): _first_position(frames)
+        int(address, 16): tuple(_own_positions(frames))
         for address, frames in zip(parts[1::2], parts[2::2], strict=True)
     }
     return {address: place for address, place in places.items() if place}
@@ -59,12 +67,11 @@ def _output(command: list[str], asked: str) -> str:
     return done.stdout
 
 
-def _first_position(output: str) -> str:
-    """Return the user's line: frames come innermost first, inlined dialect functions included."""
+def _own_positions(output: str) -> Iterator[str]:
+    """Yield the user's lines: frames come innermost first, inlined dialect functions included."""
     for line in output.splitlines():
         match = re.match(r"(.+):(\d+)", line.strip())
         if not match or match.group(2) == "0":
             continue
         if not match.group(1).startswith((DIALECT_ROOT, "?")):
-            return position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])
-    return ""
+            yield position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kspec.host import runtime
-from kspec.model.stages import Figures
+from kspec.model.stages import Figures, MachineCode
 
 KINDS = ("load", "store", "atomic")  # AccessClass of rt/review_state.h
 GLOBAL, SHARED, MODULE = range(3)  # its Space
@@ -69,13 +69,50 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class BasicBlock:
-    """A basic block of the kernel: visits of warps, their threads, and how often they parted."""
+    """A basic block of the kernel, for one way of calls that leads to it.
+
+    Attributes
+    ----------
+    pc : int
+        Return address of its hook, from the start of the image.
+    successors : int
+        Basic blocks that were seen to follow it.
+    visits, lanes : int
+        Visits of warps, and their threads.
+    diverged : int
+        Visits after which threads went different ways.
+    groups : int
+        Groups of such threads that came to where their ways meet, one after the other.
+    join : int
+        The basic block where they meet, by its number; at the end, the number of all.
+    call : int
+        Return address of the call of its function; 0 if none was seen.
+    outer : int
+        The basic block that made the call.
+    """
 
     pc: int
     successors: int
     visits: int
     lanes: int
     diverged: int
+    groups: int
+    join: int
+    call: int
+    outer: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Warps that went from one basic block to another, and their threads.
+
+    The basic blocks are given by their numbers; that of the end is larger than all.
+    """
+
+    before: int
+    after: int
+    visits: int
+    lanes: int
 
 
 @dataclass(frozen=True)
@@ -153,6 +190,7 @@ class Recording:
     shared_waits: Waits
     accesses: tuple[MemoryAccess, ...]
     basic_blocks: tuple[BasicBlock, ...]
+    edges: tuple[Edge, ...]
     traffic: tuple[Traffic, ...]
 
     @property
@@ -203,6 +241,8 @@ class ReviewedLaunch:
         Returns a line of a file of the source.
     figures_of : callable or None
         Returns what a GPU's compiler says of the kernel, by architecture; None: there is none.
+    code_of : callable or None
+        Returns the kernel's machine code with line tables, by architecture; None: there is none.
     """
 
     kernel: str
@@ -214,6 +254,7 @@ class ReviewedLaunch:
     variables: tuple[Variable, ...] = ()
     line_of: Callable[[str, int], str] | None = field(default=None, repr=False)
     figures_of: Callable[[str], Figures | None] | None = field(default=None, repr=False)
+    code_of: Callable[[str], MachineCode | None] | None = field(default=None, repr=False)
 
 
 def read_recording(record: runtime.ReviewRecord) -> Recording:
@@ -234,6 +275,7 @@ def read_recording(record: runtime.ReviewRecord) -> Recording:
         Waits(*_values(record.shared)),
         tuple(_access(*_values(one)) for one in record.sites[: record.site_count]),
         tuple(BasicBlock(*_values(one)) for one in record.basic_blocks[: record.basic_block_count]),
+        tuple(Edge(*_values(one)) for one in record.edges[: record.edge_count]),
         tuple(_traffic(*_values(one)) for one in record.regions[: record.region_count]),
     )
 

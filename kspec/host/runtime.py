@@ -108,6 +108,21 @@ class BasicBlockRecord(ctypes.Structure):
         ("visits", ctypes.c_uint64),
         ("lanes", ctypes.c_uint64),
         ("diverged", ctypes.c_uint64),
+        ("groups", ctypes.c_uint64),
+        ("join", ctypes.c_uint32),
+        ("call", ctypes.c_uint32),
+        ("outer", ctypes.c_uint32),
+    )
+
+
+class EdgeRecord(ctypes.Structure):
+    """`ReviewEdge` of ``rt/review_state.h``: a way between basic blocks."""
+
+    _fields_ = (
+        ("before", ctypes.c_uint32),
+        ("after", ctypes.c_uint32),
+        ("visits", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),
     )
 
 
@@ -155,9 +170,11 @@ class ReviewRecord(ctypes.Structure):
         ("sites", ctypes.POINTER(SiteRecord)),
         ("basic_blocks", ctypes.POINTER(BasicBlockRecord)),
         ("regions", ctypes.POINTER(TrafficRecord)),
+        ("edges", ctypes.POINTER(EdgeRecord)),
         ("site_count", ctypes.c_uint32),
         ("basic_block_count", ctypes.c_uint32),
         ("region_count", ctypes.c_uint32),
+        ("edge_count", ctypes.c_uint32),
     )
 
 

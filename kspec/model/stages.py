@@ -361,6 +361,15 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class MachineCode:
+    """A cubin with line tables, its architecture, and the symbol of one of its kernels."""
+
+    cubin: bytes = field(repr=False)
+    arch: str
+    symbol: str
+
+
+@dataclass(frozen=True)
 class Image:
     """Compiled code and the names in it.
 

@@ -4,6 +4,7 @@
 
     recording    rt/review.h counts; kspec.host.recording reads it       positions in an image
     lines        positions -> lines of the source, one for each access   AccessedLine, Branch
+    code         basic blocks and the machine code of a GPU -> weights   Executed
     launches     grid, block, compiler's figures -> occupancy, waves     Residency
     prediction   all of it -> a time, and what bounds it                 Prediction
     review       the whole, as data, table and page                      Review

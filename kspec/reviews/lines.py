@@ -14,6 +14,7 @@ from kspec.host.recording import (
     Recording,
     ReviewedLaunch,
 )
+from kspec.reviews.code.weights import executed_on
 
 SECTOR = 32  # bytes
 _HOOK = 5  # bytes of a call instruction
@@ -127,8 +128,8 @@ class Located:
     warp_efficiency: float
 
 
-def locate(launch: ReviewedLaunch) -> Located:
-    """Return the lines of a recorded launch."""
+def locate(launch: ReviewedLaunch, arch: str = "sm_90") -> Located:
+    """Return the lines of a recorded launch, as a GPU of an architecture would execute them."""
     recorded = launch.recording
     blocks = recorded.basic_blocks
     ends = _ends(sorted({one.pc for one in blocks}))
@@ -138,6 +139,9 @@ def locate(launch: ReviewedLaunch) -> Located:
     }
     scale = recorded.scale
     issued, active = _instructions(recorded)
+    if any(one.diverged for one in recorded.basic_blocks):
+        executed = executed_on(launch, arch)
+        active = executed.active if executed else active
     return Located(
         tuple(_lines(launch, recorded.accesses, places, scale)),
         tuple(_branches(blocks, ends, places, scale)),

@@ -150,7 +150,7 @@ def review_launch(
     launch: ReviewedLaunch, machine: Machine = MACHINES[0], everywhere: bool = False
 ) -> LaunchReview:
     """Return the review of a recorded launch; `everywhere`: on other architectures, too."""
-    located = locate(launch)
+    located = locate(launch, machine.arch)
     places = residencies(launch, machine, everywhere)
     recorded = launch.recording
     return LaunchReview(

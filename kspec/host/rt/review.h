@@ -160,6 +160,7 @@ static void count_request(Review* review, const Event& event, Request* request) 
 // short, a compiler lets the others come along and do nothing: it predicates it.
 struct Group {
   unsigned mask, join, issued;
+  unsigned parted;  // the basic block after which it went its own way; ~0u: none
 };
 
 struct WarpWalk {
@@ -185,13 +186,17 @@ struct WarpWalk {
     for (unsigned lane = 0; lane < count; lane++) {
       unsigned last = ~0u, depth = 0;
       uint64_t calls[MAX_CALLS] = {};
+      uint32_t places[MAX_CALLS] = {};
+      unsigned outer[MAX_CALLS] = {};
       Event* events = threads[lane].events;
       for (unsigned i = 0; i < count_of(threads[lane]); i++) {
         Event& one = events[i];
         if (one.size) continue;
         if (one.kind == STEP_CALL) {
-          uint64_t outer = calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1];
-          if (++depth < MAX_CALLS) calls[depth] = mixed(outer + one.pc + 1);
+          const uint64_t before = calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1];
+          if (++depth >= MAX_CALLS) continue;
+          calls[depth] = mixed(before + one.pc + 1);
+          places[depth] = one.pc, outer[depth] = last;
           continue;
         }
         if (one.kind == STEP_RETURN) {
@@ -199,13 +204,16 @@ struct WarpWalk {
           continue;
         }
         if (one.kind == STEP_BARRIER) continue;
-        unsigned now = node_of(review, one.pc, calls[depth < MAX_CALLS ? depth : MAX_CALLS - 1]);
+        const unsigned level = depth < MAX_CALLS ? depth : MAX_CALLS - 1;
+        const unsigned nodes = review->node_count, now = node_of(review, one.pc, calls[level]);
         if (now == ~0u) review->short_of_memory = true;
         if (now == ~0u) return;
-        if (last != ~0u) add_edge(review, last, now);
+        if (now == nodes)  // it is new
+          review->nodes[now].call = places[level], review->nodes[now].outer = outer[level];
+        if (last != ~0u) edge_of(review, last, now);
         one.address = last = now;
       }
-      if (last != ~0u && !is_cut(threads[lane])) add_edge(review, last, LEAVES);
+      if (last != ~0u && !is_cut(threads[lane])) edge_of(review, last, LEAVES);
     }
   }
 
@@ -224,6 +232,14 @@ struct WarpWalk {
     return false;
   }
 
+  // The threads of a group may come from several basic blocks: the first one's is taken.
+  void count_edge(unsigned from, unsigned to, unsigned mask) {
+    const unsigned edge = from == ~0u ? ~0u : edge_of(review, from, to);
+    if (edge == ~0u) return;
+    review->edges[edge].visits++;
+    review->edges[edge].lanes += (unsigned)__builtin_popcount(mask);
+  }
+
   // Let all threads of a group do what follows their arrival in a basic block.
   void run_node(unsigned mask, unsigned issued, unsigned entered) {
     ReviewSummary* summary = &review->summary;
@@ -231,6 +247,7 @@ struct WarpWalk {
     ReviewBlock* block = &review->nodes[entered];
     block->visits++;
     block->lanes += (unsigned)__builtin_popcount(mask);
+    count_edge(node[__builtin_ctz(mask)], entered, mask);
     for (unsigned lane = 0; lane < count; lane++)
       if (mask >> lane & 1) position[lane]++, node[lane] = entered;
     visit++;
@@ -286,7 +303,7 @@ struct WarpWalk {
     Group groups[2 * WARP_SIZE + 2];
     unsigned depth = 0;
     const unsigned all = count == 32 ? ~0u : (1u << count) - 1;
-    groups[depth++] = {all, review->node_count, all};
+    groups[depth++] = {all, review->node_count, all, ~0u};
     // What a thread does before its first basic block is nothing of a kernel's.
     for (unsigned lane = 0; lane < count; lane++) {
       position[lane] = 0, node[lane] = ~0u;
@@ -306,6 +323,7 @@ struct WarpWalk {
         if (group->mask >> lane & 1 && next(lane) == entered) same |= 1u << lane;
       if (same == group->mask) {
         if (entered == group->join) {
+          if (group->parted != ~0u) review->nodes[group->parted].groups++;
           depth--;
         } else {
           run_node(same, group->issued, entered);
@@ -328,9 +346,12 @@ struct WarpWalk {
       for (unsigned lane = 0; lane < count; lane++)
         if (rest >> lane & 1 && next(lane) == entered) same |= 1u << lane;
       rest &= ~same;
-      if (entered == join) continue;
+      if (entered == join) {
+        review->nodes[last].groups++;
+        continue;
+      }
       const bool predicated = entered != last && is_predicated((unsigned)__builtin_ctz(same), join);
-      groups[(*depth)++] = {same, join, predicated ? whole.issued : same};
+      groups[(*depth)++] = {same, join, predicated ? whole.issued : same, last};
     }
   }
 };
@@ -450,9 +471,13 @@ static const ReviewSummary* finished_review() {
     uint64_t region = (mark.key - 1) * SECTOR_BYTES >> 48;
     if (region < review->region_count) review->regions[region].dram_partial++;
   }
+  for (unsigned i = 0; i < review->node_count && review->joined; i++)
+    review->nodes[i].join = review->joins[i];
   review->summary.sites = review->sites;
   review->summary.basic_blocks = review->nodes;
   review->summary.basic_block_count = review->node_count;
+  review->summary.edges = review->edges;
+  review->summary.edge_count = review->edge_count;
   review->summary.regions = review->regions;
   review->summary.region_count = review->region_count;
   return &review->summary;

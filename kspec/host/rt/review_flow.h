@@ -68,19 +68,25 @@ static unsigned node_of(Review* review, uint32_t pc, uint64_t calls) {
   return review->node_count - 1;
 }
 
-static void add_edge(Review* review, unsigned from, unsigned to) {
-  FlowEdge* known = &review->known[mixed((uint64_t)from << 32 | to) & (KNOWN_EDGES - 1)];
-  if (known->from == from + 1 && known->to == to) return;
-  *known = {from + 1, to};
-  for (unsigned i = 0; i < review->edge_count; i++)
-    if (review->edges[i].from == from && review->edges[i].to == to) return;
-  if (!has_room(&review->edges, review->edge_count, &review->edge_capacity)) {
-    review->short_of_memory = true;
-    return;
+// The number of the way from a basic block to another; ~0u when memory is short.
+static unsigned edge_of(Review* review, unsigned from, unsigned to) {
+  KnownEdge* known = &review->known[mixed((uint64_t)from << 32 | to) & (KNOWN_EDGES - 1)];
+  if (known->from == from + 1 && known->to == to) return known->number;
+  unsigned number = 0;
+  while (number < review->edge_count &&
+         (review->edges[number].from != from || review->edges[number].to != to))
+    number++;
+  if (number == review->edge_count) {
+    if (!has_room(&review->edges, number, &review->edge_capacity)) {
+      review->short_of_memory = true;
+      return ~0u;
+    }
+    review->edges[review->edge_count++] = {from, to, 0, 0};
+    review->nodes[from].successors++;
+    review->joined = false;
   }
-  review->edges[review->edge_count++] = {from, to};
-  review->nodes[from].successors++;
-  review->joined = false;
+  *known = {from + 1, to, number};
+  return number;
 }
 
 enum : unsigned { LEAVES = ~0u - 1 };  // as the end of an edge: the thread returns

@@ -67,12 +67,22 @@ struct ReviewSite {
   uint64_t address;              // an example
 };
 
-// A basic block.
+// A basic block, for one way of calls that leads to it.
 struct ReviewBlock {
   uint32_t pc;
   uint32_t successors;  // that were seen
   uint64_t visits, lanes;
   uint64_t diverged;  // visits after which threads went apart
+  uint64_t groups;    // of those threads that came to where they meet, one by one
+  uint32_t join;      // where that is: a basic block; the number of all: the end
+  uint32_t call;      // what called the function, 0: nothing
+  uint32_t outer;     // the basic block before that call
+};
+
+// A way from a basic block to another, or to LEAVES: the thread returns.
+struct ReviewEdge {
+  uint32_t from, to;
+  uint64_t visits, lanes;  // of warps, and their threads
 };
 
 // What the memory behind the first cache has to do, for one array or other region.
@@ -108,7 +118,8 @@ struct ReviewSummary {
   const ReviewSite* sites;
   const ReviewBlock* basic_blocks;
   const ReviewRegion* regions;
-  uint32_t site_count, basic_block_count, region_count;
+  const ReviewEdge* edges;
+  uint32_t site_count, basic_block_count, region_count, edge_count;
 };
 
 // A sector that was touched: when last.
@@ -120,8 +131,8 @@ struct SectorMark {
   uint32_t reader, turn;  // the last warp that loaded it, and how many lines had been loaded from
 };
 
-struct FlowEdge {
-  uint32_t from, to;
+struct KnownEdge {
+  uint32_t from, to, number;  // the first of them and 1
 };
 
 struct Review {
@@ -141,8 +152,8 @@ struct Review {
   unsigned node_count, node_capacity;
   unsigned* node_slots;
   unsigned node_slot_count;
-  FlowEdge* edges;
-  FlowEdge known[KNOWN_EDGES];  // some of them, to be found at once
+  ReviewEdge* edges;
+  KnownEdge known[KNOWN_EDGES];  // some of them, to be found at once
   unsigned edge_count, edge_capacity;
   unsigned* joins;  // where threads that part in a basic block meet again: a node, or node_count
   bool joined;      // joins are those of the edges

@@ -12,7 +12,7 @@ from kspec.host import modules
 from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
 from kspec.host.recording import ReviewedLaunch
 from kspec.model.checks import PRINTED, Reviewer
-from kspec.model.stages import Figures, Image
+from kspec.model.stages import Figures, Image, MachineCode
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.function import ATTRIBUTES
 from kspec.runtime.driver.gpu import gpu_of
@@ -41,14 +41,20 @@ class HostKernel:
         self.modes: tuple[str, ...] = kernel.modes
         self._kernel = kernel
         self._figures_of: Callable[[str], Figures | None] | None = None
+        self._code_of: Callable[[str], MachineCode | None] | None = None
 
     def show_lines(self, line_of: Callable[[str, int], str]) -> None:
         """Let faults show the line they are about, which this returns by file and number."""
         self._kernel.line_of = line_of
 
-    def know_figures(self, figures_of: Callable[[str], Figures | None]) -> None:
-        """Let reviews know what compilers for GPUs say; this returns it by architecture."""
+    def know_figures(
+        self,
+        figures_of: Callable[[str], Figures | None],
+        code_of: Callable[[str], MachineCode | None],
+    ) -> None:
+        """Let reviews know figures and code of compilers for GPUs, which these return for one."""
         self._figures_of = figures_of
+        self._code_of = code_of
 
     def run_beside(self, beside: Callable[[], HostKernel]) -> None:
         """Let reviews run the blocks that they do not look at in another kernel."""
@@ -96,6 +102,7 @@ class HostKernel:
                     own.variables,
                     own.line_of,
                     self._figures_of,
+                    self._code_of,
                 )
             )
 

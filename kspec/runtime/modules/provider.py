@@ -20,7 +20,15 @@ from kspec.cpp.name_expressions import find_symbol, is_expression
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.host.modules import bounds_mode
 from kspec.model.checks import AS_GPU, REVIEW, current_checks
-from kspec.model.stages import CudaSource, Figures, Image, RawSymbol, Specialization, Target
+from kspec.model.stages import (
+    CudaSource,
+    Figures,
+    Image,
+    MachineCode,
+    RawSymbol,
+    Specialization,
+    Target,
+)
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
@@ -41,6 +49,7 @@ _Key = tuple[Wanted, Device, tuple[str, ...]]
 # unloaded, but for the latest: a process may have 65,530 mappings, and one of the host device has
 # some five.
 _SHARED: RecentMap[tuple[bytes, Device], LoadedModule] = RecentMap(64)
+_LINES = "-lineinfo"  # which does not change the code
 _SHARED_MODES = ((), ("bounds",))
 _compiles_while_captured = ContextVar("kspec_compiles_while_captured", default=False)
 
@@ -82,6 +91,10 @@ class Provider:
 
     def figures(self, wanted: Wanted, arch: str) -> Figures | None:
         """Return the figures that a compiler gave or gives `wanted`; None if there are none."""
+        return None
+
+    def machine_code(self, wanted: Wanted, arch: str) -> MachineCode | None:
+        """Return the machine code of `wanted` with line tables; None without a compiler."""
         return None
 
     def describe(self, wanted: Wanted) -> str:
@@ -147,6 +160,19 @@ class CompilingProvider(Provider):
             return None
         symbol = find_symbol(wanted.name_expression, image.symbols)
         return image.figures.get(wanted.name_expression) or image.figures.get(symbol or "")
+
+    def machine_code(self, wanted: Wanted, arch: str) -> MachineCode | None:
+        """Compile `wanted` with line tables; return None where that cannot be done."""
+        source = self.source(wanted)
+        if source.backend != "nvrtc":
+            return None
+        options = tuple(one for one in source.options if one != _LINES)
+        try:
+            image = compile_for(replace(source, options=(*options, _LINES)), Target(arch))
+        except (CompileError, ToolNotFoundError):
+            return None
+        name = wanted.name_expression
+        return MachineCode(image.code, arch, find_symbol(name, image.symbols) or name)
 
     def lowered_name(self, wanted: Wanted, device: Device) -> str | None:
         """Compile only the one expression, whose types may have other names in the source."""
@@ -340,7 +366,10 @@ class KernelLoader:
         if isinstance(kernel, HostKernel):
             # Not a method: kernels that refer to their loader wait for the garbage collector.
             kernel.show_lines(functools.partial(_line, self._line_of, self._providers, wanted))
-            kernel.know_figures(functools.partial(_figures, self._providers, wanted))
+            kernel.know_figures(
+                functools.partial(_figures, self._providers, wanted),
+                functools.partial(_machine_code, self._providers, wanted),
+            )
             if REVIEW in sanitize and bounds_mode() == "bounds":
                 kernel.run_beside(functools.partial(_beside, weakref.ref(self), wanted, device))
         return kernel
@@ -481,4 +510,10 @@ def _beside(loader: Callable[[], KernelLoader | None], wanted: Wanted, device: D
 def _figures(providers: Sequence[Provider], wanted: Wanted, arch: str) -> Figures | None:
     """Return the figures that a compiler for GPUs gives for a kernel; None if there are none."""
     found = (provider.figures(wanted, arch) for provider in providers)
+    return next((one for one in found if one is not None), None)
+
+
+def _machine_code(providers: Sequence[Provider], wanted: Wanted, arch: str) -> MachineCode | None:
+    """Return the machine code of a kernel with line tables; None if there is none."""
+    found = (provider.machine_code(wanted, arch) for provider in providers)
     return next((one for one in found if one is not None), None)
