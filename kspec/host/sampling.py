@@ -10,7 +10,7 @@ Where blocks do much, a run ends early: see `EVENTS`.
 
 from __future__ import annotations
 
-EVENTS = 1 << 21  # accesses and basic blocks of threads that are kept, besides those of one block
+EVENTS = 1 << 20  # accesses and basic blocks of threads that are kept, besides those of one block
 
 _WARPS = 512  # that are looked at, in blocks of any size,
 _BLOCKS = 16  # but not fewer than so many blocks
