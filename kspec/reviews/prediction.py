@@ -126,7 +126,7 @@ def _second_cache_seconds(launch: ReviewedLaunch, residency: Residency, machine:
     """Return the seconds that sectors take between multiprocessors and the second cache."""
     traffic, scale = launch.recording.traffic, launch.recording.scale
     room = _room_of_a_warp(launch, residency, machine)
-    loads = sum(_loaded_sectors(one, scale, room, machine) for one in traffic)
+    loads = sum(loaded_sectors(one, scale, room, machine) for one in traffic)
     stores = scale * sum(one.l2_stores for one in traffic)
     atomics = scale * sum(one.l2_atomics for one in traffic)
     local = _local_sectors(launch, residency)
@@ -142,12 +142,13 @@ def _room_of_a_warp(launch: ReviewedLaunch, residency: Residency, machine: Machi
     return max(0.0, room / _LINE / blocks / -(-math.prod(launch.block) // 32))
 
 
-def _loaded_sectors(traffic: Traffic, scale: float, room: float, machine: Machine) -> float:
+def loaded_sectors(traffic: Traffic, scale: float, room: float, machine: Machine) -> float:
     """Return the sectors that multiprocessors load from the second cache."""
     if 0 < traffic.nbytes <= _WHOLE * machine.l1_bytes:  # once, however many blocks want it
         most = traffic.nbytes / SECTOR * machine.multiprocessors
         return min(traffic.l2_loads * scale, most)
-    lost = sum(count for k, count in enumerate(traffic.again) if 2 ** (k + 1) > room)
+    # Numbers from 2^k to 2^(k + 1) are taken to be equally frequent.
+    lost = sum(count * min(1.0, max(0.0, 2 - room / 2.0**k)) for k, count in enumerate(traffic.again))
     return (traffic.l2_loads + lost) * scale
 
 
