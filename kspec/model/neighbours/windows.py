@@ -20,7 +20,7 @@ from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import integer
 
 # Boundaries as in SciPy's ndimage, and "valid", with a smaller result and nothing outside. Their
-# order is that of ``kspec/windows.cuh``.
+# order is that of ``kspec/boundary.cuh``.
 NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID = (
     "nearest",
     "reflect",

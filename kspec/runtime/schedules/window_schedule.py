@@ -1,9 +1,9 @@
 """Schedules of kernels with windows: how threads share the loop, and where tests are needed.
 
-This module packs the structures of ``kspec/windows.cuh``.  A tile lies *inside* if all windows of
-its elements lie inside their arrays: its threads read without a test.  Rows are *packed* if they
-are made of aligned packs of elements in all arrays: then a load takes a whole pack.  Otherwise a
-block copies what its windows read to shared memory, if that has room for it.
+This module packs the structures of ``kspec/windows.cuh`` and ``neighbours.cuh``.  A tile lies
+*inside* if all windows of its elements lie inside their arrays: its threads read without a test.
+Rows are *packed* if they are made of aligned packs of elements in all arrays: then a load takes a
+whole pack.  Otherwise a block copies what its windows read to shared memory, if that has room.
 """
 
 from __future__ import annotations
