@@ -148,7 +148,9 @@ def loaded_sectors(traffic: Traffic, scale: float, room: float, machine: Machine
         most = traffic.nbytes / SECTOR * machine.multiprocessors
         return min(traffic.l2_loads * scale, most)
     # Numbers from 2^k to 2^(k + 1) are taken to be equally frequent.
-    lost = sum(count * min(1.0, max(0.0, 2 - room / 2.0**k)) for k, count in enumerate(traffic.again))
+    lost = sum(
+        count * min(1.0, max(0.0, 2 - room / 2.0**k)) for k, count in enumerate(traffic.again)
+    )
     return (traffic.l2_loads + lost) * scale
 
 
