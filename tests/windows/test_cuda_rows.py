@@ -118,3 +118,23 @@ def test_outputs_that_are_kept_where_nothing_is_written(boundary: str) -> None:
     right = neighbours(u, [(1, 1), (1, 1)], boundary)[0, 1]
     kernel(u, v, boundary=boundary)
     np.testing.assert_array_equal(v, np.where(right > u, right, 7.0))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("reach", [1, 4])
+def test_several_windows(count: int, reach: int) -> None:
+    """Of which two of reach 1 have room in shared memory, and three do not."""
+    names = [f"u{k}" for k in range(count)]
+    far = f"{reach}, {-reach}"
+    kernel = anew(
+        kspec.ElementwiseKernel(
+            ", ".join(f"T {name}" for name in names),
+            "T v",
+            "v = " + " + ".join(f"{k + 1} * {name}({far})" for k, name in enumerate(names)),
+            f"windows_{count}_{reach}",
+            windows={name: {"reach": [reach, reach], "boundary": "wrap"} for name in names},
+        )
+    )
+    arrays = [integers(45, 333, dtype="float64", seed=k) for k in range(count)]
+    expected = sum((k + 1) * np.roll(u, (-reach, reach), (0, 1)) for k, u in enumerate(arrays))
+    np.testing.assert_array_equal(kernel(*arrays), expected)

@@ -36,7 +36,7 @@ template <class Tile, int W, class... Args> struct Stage {
     WARPS = Tile::THREADS / 32,
     COLUMNS = Tile::ELEMENTS > 2 ? 4 : (int)Tile::ELEMENTS,  // of a thread, 32 elements apart
     ROWS = W == 1 ? 1 : 4,
-    ROOM = 48 << 10
+    ROOM = 47 << 10  // of 48 KB, which need no permission: there is an Arrival, too
   };
   // Warps side by side.
   static __device__ constexpr int across(ptrdiff_t columns) {

@@ -28,7 +28,7 @@ from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
 _THREADS = 256  # of most blocks
 _FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
-_ROOM = 48 << 10  # bytes of shared memory
+_ROOM = 47 << 10  # bytes of shared memory
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.runtime.memory.array_view import c_strides
-from kspec.runtime.schedules.elementwise_schedule import Member
+from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Member
 from kspec.runtime.schedules.window_schedule import choose_windows
 
 NEAR = ((1, 1), (1, 1))
@@ -30,9 +32,34 @@ NEAR = ((1, 1), (1, 1))
 def test_blocks(
     shape: tuple[int, ...], reach: tuple[tuple[int, int], ...], size: int, blocks: int
 ) -> None:
-    window, strides = BoundWindow("u", reach, "nearest"), (c_strides(shape, size),) * 2
-    members = [Member(size, size, 4096, False), Member(size, size, 8192, True)]
-    schedule = choose_windows(
-        shape, strides, members, [window], [size], keep_order=True, merge=True, on_host=False
+    assert schedule(shape, [reach], size).grid == (blocks, 1, 1)
+
+
+def test_shared_memory_needs_no_permission() -> None:
+    """Windows of any reach leave room for 16 bytes that a kernel has besides, or are not staged."""
+    found = {
+        schedule((1000, row), [((up, up), (side, side))] * count, size).shared_mem
+        for row, up, side, size, count in itertools.product(
+            (1001, 63), range(5), range(32), (4, 8, 16), range(1, 8)
+        )
+    }
+    assert 0 in found and 40 << 10 < max(found) <= (48 << 10) - 16
+    assert len(found) > 50
+
+
+def schedule(
+    shape: tuple[int, ...], reaches: list[tuple[tuple[int, int], ...]], size: int
+) -> ElementwiseSchedule:
+    """Return the schedule of an operation with windows of these reaches."""
+    windows = [BoundWindow(f"u{k}", reach, "nearest") for k, reach in enumerate(reaches)]
+    members = [*[Member(size, size, 4096, False)] * len(windows), Member(size, size, 8192, True)]
+    return choose_windows(
+        shape,
+        (c_strides(shape, size),) * len(members),
+        members,
+        windows,
+        [size] * len(windows),
+        keep_order=True,
+        merge=True,
+        on_host=False,
     )
-    assert schedule.grid == (blocks, 1, 1)
