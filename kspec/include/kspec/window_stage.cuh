@@ -386,20 +386,20 @@ __device__ inline void compute_staged(const Elements<Windows<W, OUTER>, N>& loop
   if (left + lane <= 0) return;  // nothing for this warp
   if (below == ROWS) {
     compute_staged_part<COLUMNS, ROWS>(loop, outer, places, index, left, rest, op, numbers, args...);
-    return;
-  }
+  } else if constexpr (ROWS > 1) {
 #pragma unroll 1
-  for (int k = 0; k < COLUMNS * below; ++k) {  // one by one, those that exist
-    typedef SpreadAccessor<COLUMNS, ROWS> Part;
-    const int steps[] = {Part::column(k), Part::row(k)};
-    if (steps[0] >= left) continue;
-    ptrdiff_t at[W];
-    StagedPlace moved[N];
+    for (int k = 0; k < COLUMNS * below; ++k) {  // one by one, those that exist
+      typedef SpreadAccessor<COLUMNS, ROWS> Part;
+      const int steps[] = {Part::column(k), Part::row(k)};
+      if (steps[0] >= left) continue;
+      ptrdiff_t at[W];
+      StagedPlace moved[N];
 #pragma unroll
-    for (int axis = 0; axis < W; ++axis) at[axis] = index[axis] + steps[axis];
+      for (int axis = 0; axis < W; ++axis) at[axis] = index[axis] + steps[axis];
 #pragma unroll
-    for (int n = 0; n < N; ++n) moved[n] = places[n].at(steps[0], steps[1]);
-    compute_staged_part<1, 1>(loop, outer, moved, at, 1, rest, op, numbers, args...);
+      for (int n = 0; n < N; ++n) moved[n] = places[n].at(steps[0], steps[1]);
+      compute_staged_part<1, 1>(loop, outer, moved, at, 1, rest, op, numbers, args...);
+    }
   }
 }
 
