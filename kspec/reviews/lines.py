@@ -128,7 +128,7 @@ class Located:
     warp_efficiency: float
 
 
-def locate(launch: ReviewedLaunch, arch: str = "sm_90") -> Located:
+def locate(launch: ReviewedLaunch, arch: str) -> Located:
     """Return the lines of a recorded launch, as a GPU of an architecture would execute them."""
     recorded = launch.recording
     blocks = recorded.basic_blocks
@@ -139,7 +139,7 @@ def locate(launch: ReviewedLaunch, arch: str = "sm_90") -> Located:
     }
     scale = recorded.scale
     issued, active = _instructions(recorded)
-    if any(one.diverged for one in recorded.basic_blocks):
+    if any(one.diverged for one in blocks):
         executed = executed_on(launch, arch)
         active = executed.active if executed else active
     return Located(
