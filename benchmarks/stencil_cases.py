@@ -31,13 +31,13 @@ _TIMES = {"CuPy": 3.0, "torch": 1.2}
 _SORTED = """
 T a{k} = min(u(-1, {x}), u(0, {x})), b{k} = max(u(-1, {x}), u(0, {x})), c{k} = u(1, {x});
 T low{k} = min(a{k}, c{k}), rest{k} = max(a{k}, c{k});
-T middle{k} = min(b{k}, rest{k}), high{k} = max(b{k}, rest{k});
+T middle{k} = min(b{k}, rest{k}), high{k} = max(b{k}, c{k});
 """
 _MEDIAN = (
     "".join(_SORTED.format(k=k, x=k - 1) for k in range(3))
     + """
 T low = max(max(low0, low1), low2), high = min(min(high0, high1), high2);
-T middle = max(min(middle1, middle2), min(max(middle1, middle2), middle0));
+T middle = min(max(middle0, middle1), max(min(middle0, middle1), middle2));
 v = max(min(low, high), min(max(low, high), middle));
 """
 )
