@@ -1,7 +1,7 @@
 """The loops of GPUs over windows, run on the CPU: their tiles, their tests, and their edges.
 
 The headers take the branch for CUDA where ``KSPEC_HOST`` is not defined, and the schedule is a
-GPU's. Blocks of 256 threads then run on the host device.
+GPU's. Its blocks then run on the host device.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_pairs(boundary: str, dtype: str) -> None:
 def test_sums_of_bytes(boundary: str, dtype: str) -> None:
     """Threads have more rows of bytes, but code for two of them at once."""
     kernel, weights = anew(SUM_OF_NINE), np.arange(1, 10).reshape(3, 3)
-    for shape in [(9, 1056), (2, 40, 544), (5, 32), (12, 70)]:
+    for shape in [(9, 1056), (2, 40, 544), (5, 32), (12, 70), (19, 2064)]:
         u = np.random.default_rng(0).integers(0, 5, shape).astype(dtype)
         np.testing.assert_array_equal(kernel(u, boundary=boundary), correlate(u, weights, boundary))
 
@@ -132,6 +132,19 @@ def test_long_rows_of_weights(boundary: str) -> None:
         u = integers(*shape, dtype="float32")
         near = neighbours(u, [(0, 0), (9, 8)], boundary)
         expected = sum(weight * near[0, k - 9] for k, weight in enumerate(weights))
+        np.testing.assert_array_equal(kernel(u, boundary=boundary), expected)
+
+
+@pytest.mark.parametrize("boundary", ["nearest", "constant", "valid"])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "uint8"])
+def test_many_neighbours(dtype: str, boundary: str) -> None:
+    """Where arithmetic takes longer than the memory: more rows of a thread."""
+    weights = np.arange(49).reshape(7, 7) % 5
+    terms = " + ".join(f"{w} * u({y - 3}, {x - 3})" for (y, x), w in np.ndenumerate(weights))
+    kernel = anew(windowed("T v", f"v = {terms}", "box_of_49", [3, 3]))
+    for shape in [(70, 1024), (2, 33, 64), (9, 544), (12, 70)]:
+        u = np.random.default_rng(0).integers(0, 9, shape).astype(dtype)
+        expected = correlate(u, weights.astype(dtype), boundary)
         np.testing.assert_array_equal(kernel(u, boundary=boundary), expected)
 
 

@@ -36,7 +36,7 @@ def aligned(shape: tuple[int, ...], dtype: str, skipped: int = 0) -> Array:
 def test_planes(boundary: str, dtype: str) -> None:
     """One and several tiles in both directions, complete ones and parts."""
     kernel = anew(SUM_OF_NINE)
-    shapes = [(21, 777), (2, 37, 129), (3, 5, 63), (70, 3), (2, 1, 300), (33, 257)]
+    shapes = [(21, 777), (2, 37, 129), (3, 5, 63), (70, 3), (2, 1, 300), (33, 257), (2, 27, 27)]
     for shape in shapes:
         if boundary == "valid" and shape[-2] < 3:
             continue

@@ -66,6 +66,13 @@ enum {
   HAS_BULK = 0
 #endif
 };
+// Begin to bring a stretch into the L2 cache.
+__device__ inline void prefetch(const void* from, int bytes) {
+#ifdef KSPEC_COPIES_IN_BULK
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
+
 // In shared memory, for a stretch that is loaded again and again: an arrival for each time.
 struct Arrival {
   unsigned long long barrier;

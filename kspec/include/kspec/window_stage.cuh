@@ -33,32 +33,32 @@ __device__ inline ptrdiff_t index_in(const Source& window, ptrdiff_t index, int 
 // kspec/runtime/schedules/window_schedule.py has the same.
 template <class Tile, int W, class... Args> struct Stage {
   enum {
-    WARPS = Tile::THREADS / 32,
+    WARPS = Tile::THREADS / 32,  // at most: where there are few rows, some of them are left out
     COLUMNS = Tile::ELEMENTS > 2 ? 4 : (int)Tile::ELEMENTS,  // of a thread, 32 elements apart
-    ROWS = W == 1 ? 1 : 4,
+    ROWS = W == 1 ? 1 : Tile::VOLUME > 36 ? 4 : 6,
     ROOM = 47 << 10  // of 48 KB, which need no permission: there is an Arrival, too
   };
   // Warps side by side.
   static __device__ constexpr int across(ptrdiff_t columns) {
     return W == 1 ? (int)WARPS : columns > 32 * COLUMNS ? 2 : 1;
   }
-  static __device__ constexpr int extent(int axis, int across) {
-    return axis == 0 ? 32 * COLUMNS * across : WARPS / across * ROWS;
+  static __device__ constexpr int extent(int axis, int across, int warps) {
+    return axis == 0 ? 32 * COLUMNS * across : warps / across * ROWS;
   }
   // How far a window of A axes reaches, and the elements with these neighbours.
   static __device__ constexpr int reach(int axis, int A) {
     return axis < A ? Tile::farthest(axis) : 0;
   }
-  static __device__ constexpr int all(int axis, int A, int across) {
-    return extent(axis, across) + 2 * reach(axis, A);
+  static __device__ constexpr int all(int axis, int A, int across, int warps) {
+    return extent(axis, across, warps) + 2 * reach(axis, A);
   }
   // Bytes from a row to the next, but for what makes these begin at the same multiple of 16 bytes as in
   // the array. There is room for the 16 bytes around the ends.
   static __device__ constexpr int row(int size, int across) {
-    return all(0, 1, across) * size + 30 & -16;
+    return all(0, 1, across, WARPS) * size + 30 & -16;
   }
   static constexpr int bytes(int size, int across) {
-    return size > 0 ? all(1, W, across) * (row(size, across) + 15) + 31 & -16 : 0;
+    return size > 0 ? all(1, W, across, WARPS) * (row(size, across) + 15) + 31 & -16 : 0;
   }
   // Where the room of an operand begins; that of one behind the last: the end of all.
   static __device__ constexpr int begin(int operand) {
@@ -108,6 +108,7 @@ __device__ inline StagedPlace stage(const Window<T, A, B>& window, const Loop& l
                                     Arrival& arrival, int& expected) {
   typedef typename Stored<T>::type Element;
   enum { SIZE = sizeof(Element), SLACK = 30 / SIZE + 1, Y = W > 1 };
+  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x & 31;
   const bool packed = FitsWords<Element>::value && strides[0] == SIZE;
   const ptrdiff_t data = reinterpret_cast<ptrdiff_t>(window.data) + offset;
   ptrdiff_t begin[W], start = data;
@@ -117,13 +118,12 @@ __device__ inline StagedPlace stage(const Window<T, A, B>& window, const Loop& l
     begin[k] = first[k] - Stage::reach(k, A) + (k < A ? window.first[k] : 0);
     start += begin[k] * strides[k];
     const ptrdiff_t extent = k < A ? window.extents[k] : loop.extents[k], slack = k ? 0 : SLACK;
-    whole = whole && begin[k] >= slack && begin[k] + Stage::all(k, A, across) + slack <= extent;
+    whole = whole && begin[k] >= slack && begin[k] + Stage::all(k, A, across, warps) + slack <= extent;
   }
   const StagedPlace place{room + ((int)start & 15), SIZE,
                           Stage::row(SIZE, across) + (W > 1 ? (int)strides[Y] & 15 : 0)};
   const StagedPlace found = place.at(Stage::reach(0, A), W > 1 ? Stage::reach(1, A) : 0);
-  const int lines = W > 1 ? Stage::all(1, A, across) : 1, bytes = Stage::row(SIZE, across);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+  const int lines = W > 1 ? Stage::all(1, A, across, warps) : 1, bytes = Stage::row(SIZE, across);
   if (HAS_BULK && whole) {
     for (int line = lane; warp == 0 && line < lines; line += 32) {
       const ptrdiff_t from = start + (W > 1 ? line * strides[Y] : 0);
@@ -134,7 +134,7 @@ __device__ inline StagedPlace stage(const Window<T, A, B>& window, const Loop& l
     return found;
   }
   // Columns that something reads, and bytes to the ends of a row of the array.
-  const int wide = (int)least(Stage::all(0, A, across),
+  const int wide = (int)least(Stage::all(0, A, across, warps),
                               loop.extents[0] - first[0] + 2 * Stage::reach(0, A));
   const int before = (int)least(begin[0], 16) * SIZE;
   const int behind = (int)least(window.extents[0] - begin[0], wide + 16) * SIZE;
@@ -143,7 +143,7 @@ __device__ inline StagedPlace stage(const Window<T, A, B>& window, const Loop& l
   ptrdiff_t own = data;
   bool inside = packed;
   if (W > 1) {
-    const ptrdiff_t wanted = begin[Y] + warp + lane * Stage::WARPS;
+    const ptrdiff_t wanted = begin[Y] + warp + lane * warps;
     const ptrdiff_t index = A > 1 ? index_in(window, wanted, Y) : least(wanted, loop.extents[Y] - 1);
     inside = inside && index >= 0 && index == wanted;
     own = index < 0 ? 0 : data + index * strides[Y];
@@ -160,7 +160,7 @@ __device__ inline StagedPlace stage(const Window<T, A, B>& window, const Loop& l
   const int thread = W > 1 ? lane : (int)threadIdx.x, threads = W > 1 ? 32 : (int)blockDim.x;
   int number = 0;
 #pragma unroll 1
-  for (int line = W > 1 ? warp : 0; line < lines; line += Stage::WARPS, ++number) {
+  for (int line = W > 1 ? warp : 0; line < lines; line += warps, ++number) {
     const ptrdiff_t from = shuffle_from(own, number);
     const int low = shuffle_from(own_low, number), end = shuffle_from(own_end, number);
     const StagedPlace to = place.at(0, line);
@@ -356,7 +356,7 @@ __device__ inline void compute_staged(const Elements<Windows<W, OUTER>, N>& loop
 #pragma unroll
   for (int k = 0; k < W; ++k) {
     const unsigned int next = loop.divisors[k].divide(rest);
-    index[k] = (ptrdiff_t)(rest - next * loop.tiles[k]) * Stage::extent(k, across);
+    index[k] = (ptrdiff_t)(rest - next * loop.tiles[k]) * Stage::extent(k, across, blockDim.x / 32);
     rest = next;
   }
   const Offsets<OUTER, N> outer(loop.outer, (ptrdiff_t)rest);

@@ -46,36 +46,46 @@ template <int PACK, int W, class... Reaches> struct WindowTile {
     LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
     FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
     BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
-    THREADS = FLAT || BYTES ? 128 : 256,
-    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE ? 2 : 1,
+    HEAVY = W == 2 && VOLUME > 36 && HIGH == 3 && !LARGE,  // so do they here
+    DEEP = W > 2 && !TALL && !LARGE,
+    THREADS = FLAT || BYTES || DEEP ? 128 : 256,
+    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE && !HEAVY ? 2 : 1,
     // On a multiprocessor: with fewer of them, a thread has more registers.
     BLOCKS = TALL || LARGE             ? 2
-             : VOLUME > 16 && W > 2    ? 3
+             : HEAVY                   ? 3
+             : DEEP                    ? (VOLUME > 16 ? 5 : 8)
              : FLAT                    ? 10
              : VOLUME > 16 && HIGH < 1 ? 5
              : BYTES                   ? 6
                                        : 4,
+    PREFETCHED = HEAVY,
     // Edges are a part of the work where there are many, or where they are thick.
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
-  // Of packs of V elements.
-  static constexpr int lanes(int V) {
-    return W == 1 ? THREADS : W == 2 ? ((V > 1 || TALL) && !FLAT ? 64 : 128) : 32;
+  // Threads side by side that take packs of V elements: a power of 2, less where rows are short.
+  static constexpr int lanes(int V, ptrdiff_t columns) {
+    int found = W == 1 ? THREADS : W > 2 ? 32 : (V > 1 || TALL) && !FLAT && !BYTES ? 64 : 128;
+    if (W == 2 && V > 1)
+      while (found > 32 && columns <= found / 2 * V) found /= 2;
+    return found;
   }
   static constexpr int rows(int V) {
     return W == 1 || LARGE ? 1
            : W > 2         ? (V > 8 ? 1 : 2)
            : TALL          ? (V > 4 ? 32 / V : 10)
            : V > 8         ? (BYTES ? 8 : 2)
-           : V > 1         ? 4
+           : V > 1         ? (HEAVY ? 8 : 4)
            : VOLUME < 10   ? 12
                            : (HIGH > 0 ? 8 : 4);
   }
-  static constexpr int planes(int V) { return W > 2 && !LARGE && V <= 4 ? 3 : 1; }
+  // Along an axis without a reach, planes have nothing in common.
+  static constexpr int planes(int V) {
+    return W > 2 && farthest(2) > 0 && !LARGE && V <= 4 ? (V == 2 ? 3 : 4) : 1;
+  }
   // Elements of a block along an axis, at each step.
-  static constexpr int extent(int V, int axis) {
-    return axis == 0   ? lanes(V) * V
-           : axis == 1 ? THREADS / lanes(V) * rows(V)
+  static constexpr int extent(int V, int axis, int lanes) {
+    return axis == 0   ? lanes * V
+           : axis == 1 ? THREADS / lanes * rows(V)
            : axis == 2 ? planes(V)
                        : 1;
   }

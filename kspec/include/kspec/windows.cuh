@@ -278,12 +278,18 @@ __device__ inline void compute_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
   (operands.store(), ...);
 }
 
-// The same for pairs. Inlined by force: left for later, it would read the parameters as memory.
+// The same where all that is read is in the array, inlined by force: large operations would become
+// functions otherwise, which read parameters and neighbours as memory.
+template <class Op, class... Operands>
+__device__ __forceinline__ void compute_whole_item(const Op& op, ptrdiff_t i, int j,
+                                                   Operands&... operands) {
+  op(i, operands.item(j)...);
+}
 template <class Op, class... Operands, int... J>
-__device__ __forceinline__ void compute_pairs(const Op& op, ptrdiff_t i, Numbers<J...>,
-                                              Operands&&... operands) {
+__device__ __forceinline__ void compute_whole_pack(const Op& op, ptrdiff_t i, Numbers<J...>,
+                                                   Operands&&... operands) {
   (operands.load(), ...);
-  (compute_item(op, i + J, J, operands...), ...);
+  (compute_whole_item(op, i + J, J, operands...), ...);
   (operands.store(), ...);
 }
 
@@ -302,8 +308,11 @@ __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
   };
   i += (row + plane * loop.extents[W > 1]) * loop.extents[0];
   if constexpr (in_pairs<Op, Where, V, Args...>)
-    compute_pairs(op.pairs, i, typename UpTo<V / 2>::type(),
-                  PairOperand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
+    compute_whole_pack(op.pairs, i, typename UpTo<V / 2>::type(),
+                       PairOperand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
+  else if constexpr (is_whole<Where> && V > 1)
+    compute_whole_pack(op, i, typename UpTo<V>::type(),
+                       Operand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
   else
     compute_pack(op, i, typename UpTo<V>::type(),
                  Operand<Args, V, WindowAccessor<V, Where>>(args, accessor(K))...);
@@ -365,14 +374,34 @@ __device__ inline void compute_edges(const Elements<Windows<W, OUTER>, N>& loop,
   }
 }
 
+// Bring the packs of a warp, ROWS rows of them, into the L2 cache: their loads wait less then. `index`:
+// of its first element.
+template <int V, int ROWS, int W, int OUTER, int N, class Arg>
+__device__ inline void prefetch_rows(const Elements<Windows<W, OUTER>, N>&, const ptrdiff_t*,
+                                     ptrdiff_t, const ptrdiff_t (&)[W], const Arg&) {}
+template <int V, int ROWS, int W, int OUTER, int N, class T, int A, int B>
+__device__ inline void prefetch_rows(const Elements<Windows<W, OUTER>, N>& loop,
+                                     const ptrdiff_t* strides, ptrdiff_t offset,
+                                     const ptrdiff_t (&index)[W], const Window<T, A, B>& window) {
+  enum { SIZE = sizeof(typename Stored<T>::type) };
+  if (V * SIZE % 16) return;
+  const int row = threadIdx.x & 31;
+  if (row >= ROWS || index[1] + row >= loop.extents[1]) return;
+#pragma unroll
+  for (int k = 0; k < W; ++k)
+    offset += (index[k] + (k == 1 ? row : 0) + (k < A ? window.first[k] : 0)) * strides[k];
+  const int columns = (int)least(32 * V, loop.extents[0] - index[0]);
+  prefetch(element(window.data, Bytes{offset}), columns * SIZE);
+}
+
 // A thread's elements of a tile that begins at `first`: all rows of its pack at once where their
 // windows lie inside. Inlined by force: as a function it would take the parameters from the stack.
 template <class Tile, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N>& loop,
                                              const Offsets<OUTER, N>& outer,
-                                             const ptrdiff_t (&first)[W], ptrdiff_t number,
-                                             const Op& op, Numbers<K...> numbers,
-                                             const Args&... args) {
+                                             const ptrdiff_t (&first)[W], int lanes,
+                                             ptrdiff_t number, const Op& op,
+                                             Numbers<K...> numbers, const Args&... args) {
   enum { ROWS = Tile::rows(V), PLANES = Tile::planes(V), COLUMNS = 32 * V };
   // To ask which boundary there is, at each pack or with packs at edges, would be much code.
   enum { KNOWN = (knows_boundary<Args> && ...) };
@@ -381,9 +410,11 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
   ptrdiff_t index[W];  // of a warp's first element; its lanes are in the same rows
 #pragma unroll
   for (int k = 0; k < W; ++k) index[k] = first[k];
-  index[0] += (threadIdx.x % Tile::lanes(V) & ~31) * V;
-  if (W > 1) index[W > 1] += threadIdx.x / Tile::lanes(V) * ROWS;
+  index[0] += (threadIdx.x & (lanes - 32)) * V;
+  if (W > 1) index[W > 1] += (threadIdx.x / 32 >> lanes / 64) * ROWS;  // of 32, 64 or 128
   if (index[0] >= loop.extents[0]) return;
+  if constexpr (Tile::PREFETCHED && V > 1)
+    (prefetch_rows<V, ROWS>(loop, loop.strides[K], outer.offset[K], index, args), ...);
   int begin = 0, end = COLUMNS;  // columns whose windows lie inside
 #pragma unroll
   for (int k = 1; k < W; ++k) {
@@ -403,8 +434,11 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
   if (column < begin || column >= end || (WHOLE_ROWS && index[0] >= loop.extents[0])) return;
   make_opaque(index);
   typedef typename Choose<WHOLE_ROWS, InRows, AllInside>::type Where;
-  // Code for so many rows: where operations select, more of them are worth it.
-  enum { SOME = !Tile::BYTES || V <= 8 || in_pairs<Op, Where, V, Args...> ? ROWS : 2 };
+  // Rows that there is code for: it grows with the elements of a pack, but where operations select.
+  enum {
+    FEW = (Tile::BYTES && V > 8 && !in_pairs<Op, Where, V, Args...>) || (Tile::HEAVY && V > 4),
+    SOME = FEW ? 2 : ROWS
+  };
   if constexpr (SOME == ROWS) {
     compute_rows<Where, V, ROWS>(loop, outer, index, number, op, numbers,
                                  typename UpTo<ROWS * PLANES>::type(), args...);
@@ -423,6 +457,7 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
 template <class Tile, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void compute_tiles(const Elements<Windows<W, OUTER>, N>& loop, const Op& op,
                                      Numbers<K...> numbers, const Args&... args) {
+  const int lanes = Tile::lanes(V, loop.extents[0]);
   unsigned int rest = blockIdx.x;
   ptrdiff_t first[W];
 #pragma unroll
@@ -430,15 +465,15 @@ __device__ inline void compute_tiles(const Elements<Windows<W, OUTER>, N>& loop,
     const unsigned int next = loop.divisors[k].divide(rest);
     unsigned int tile = rest - next * loop.tiles[k];
     if (k == W - 1) tile = (tile > 0 ? tile : loop.tiles[k]) - 1;
-    first[k] = (ptrdiff_t)tile * Tile::extent(V, k) * (k == W - 1 ? (int)Tile::STEPS : 1);
+    first[k] = (ptrdiff_t)tile * Tile::extent(V, k, lanes) * (k == W - 1 ? (int)Tile::STEPS : 1);
     rest = next;
   }
   const Offsets<OUTER, N> outer(loop.outer, (ptrdiff_t)rest);
 #pragma unroll 1
   for (int step = 0; step < Tile::STEPS && first[W - 1] < loop.extents[W - 1]; ++step) {
     make_opaque(first);
-    compute_tile<Tile, V>(loop, outer, first, rest, op, numbers, args...);
-    first[W - 1] += Tile::extent(V, W - 1);
+    compute_tile<Tile, V>(loop, outer, first, lanes, rest, op, numbers, args...);
+    first[W - 1] += Tile::extent(V, W - 1, lanes);
   }
 }
 

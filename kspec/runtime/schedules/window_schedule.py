@@ -90,7 +90,7 @@ def choose_windows(
     pack = pack_size(member.pack_width for member in members)
     folds = _folds(shape, windows)
     packed = pack > 1 and folds and _is_packed(axes, outer, members, windows, pack)
-    tile = _tile(windows, sizes, axes.extents[0], pack, pack if packed else 1)
+    tile = _tile(windows, sizes, axes.extents, pack, pack if packed else 1)
     tiles = [-(-all_ // own) for all_, own in zip(axes.extents, tile.extents, strict=True)]
     chosen = any(window.chosen for window in windows)
     layout = windowed(count, len(outer.extents), chosen)
@@ -130,28 +130,33 @@ def _windowed_axes(
 
 
 def _tile(
-    windows: Sequence[BoundWindow], sizes: Sequence[int], row: int, most: int, pack: int
+    windows: Sequence[BoundWindow], sizes: Sequence[int], extents: Shape, most: int, pack: int
 ) -> _Tile:
     """Return the tile of a block.
 
-    The same as ``kspec::WindowTile``, or ``kspec::Stage``.  `row`: elements of a row;
-    `most`: those of a pack; `pack`: those that a load takes.
+    The same as ``kspec::WindowTile``, or ``kspec::Stage``.  `extents`: of the windowed axes,
+    innermost first; `most`: elements of a pack; `pack`: those that a load takes.
     """
     axes = max(len(window.reach) for window in windows)
     volume = max(_volume(window) for window in windows)
     high = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
+    deep = any(max(window.reach[-3]) > 0 for window in windows if len(window.reach) > 2)
     tall = high > 4
     large = volume > 64
     flat = axes == 2 and high < 1 and volume > 16 and not large
     narrow = axes == 2 and most > 8 and volume < 10
-    threads = 128 if flat or narrow else _THREADS
-    if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and not (tall or large or flat):
-        staged = _stage(windows, sizes, row, most, threads)
+    plain = not (tall or large)
+    heavy = axes == 2 and volume > 36 and high == 3 and not large
+    threads = 128 if flat or narrow or (axes > 2 and plain) else _THREADS
+    if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and plain and not flat:
+        staged = _stage(windows, sizes, extents, most, threads)
         if staged.shared_mem <= _ROOM:
             return staged
     lanes = threads if axes == 1 else 32
     if axes == 2:
-        lanes = 64 if (pack > 1 or tall) and not flat else 128
+        lanes = 64 if (pack > 1 or tall) and not (flat or narrow) else 128
+        while pack > 1 and lanes > 32 and extents[0] <= lanes // 2 * pack:
+            lanes //= 2
     if axes == 1 or large:
         rows = 1
     elif axes > 2:
@@ -159,40 +164,44 @@ def _tile(
     elif tall:
         rows = 32 // pack if pack > 4 else 10
     elif pack > 1:
-        rows = 4 if pack <= 8 else 8 if narrow else 2
+        rows = 8 if narrow or (heavy and pack <= 8) else 4 if pack <= 8 else 2
     elif volume < 10:
         rows = 12
     else:
         rows = 8 if high > 0 else 4
-    planes = 3 if axes > 2 and not large and pack <= 4 else 1
-    steps = 2 if axes == 2 and volume > 9 and not tall and not large else 1
-    extents = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
-    return _Tile(threads, (*extents[:-1], extents[-1] * steps))
+    planes = (3 if pack == 2 else 4) if deep and not large and pack <= 4 else 1
+    steps = 2 if axes == 2 and volume > 9 and plain and not heavy else 1
+    own = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
+    return _Tile(threads, (*own[:-1], own[-1] * steps))
 
 
 def _stage(
-    windows: Sequence[BoundWindow], sizes: Sequence[int], row: int, most: int, threads: int
+    windows: Sequence[BoundWindow], sizes: Sequence[int], extents: Shape, most: int, threads: int
 ) -> _Tile:
     """Return the tile of blocks that copy what their windows read to shared memory."""
-    axes, warps = max(len(window.reach) for window in windows), threads // 32
-    columns, rows = 4 if most > 2 else most, 1 if axes == 1 else 4
+    axes, warps = len(extents), threads // 32
+    columns = 4 if most > 2 else most
+    rows = 1 if axes == 1 else 4 if max(map(_volume, windows)) > 36 else 6
     # The farthest that any of them reaches along both axes, innermost first.
     reach = [
         max(max(window.reach[-1 - axis]) for window in windows if axis < len(window.reach))
         for axis in range(axes)
     ] + [0] * (2 - axes)
 
-    def extents(across: int) -> tuple[int, int]:
-        return 32 * columns * across, warps // across * rows
-
     def room(across: int, size: int) -> int:
-        wide, high = (n + 2 * far for n, far in zip(extents(across), reach, strict=True))
+        own = 32 * columns * across, warps // across * rows
+        wide, high = (n + 2 * far for n, far in zip(own, reach, strict=True))
         return (high * (((wide * size + 30) & -16) + 15) + 31) & -16
 
     widest, narrowest = (warps, warps) if axes == 1 else (2, 1)
     shared_mem = sum(max(room(widest, size), room(narrowest, size)) for size in sizes)
-    across = widest if row > 32 * columns else narrowest
-    return _Tile(threads, extents(across)[:axes], shared_mem)
+    across = widest if extents[0] > 32 * columns else narrowest
+    if axes == 1:
+        return _Tile(threads, (32 * columns * across,), shared_mem)
+    # As few warps as the blocks need that there are in any case.
+    blocks = -(-extents[1] // (warps // across * rows))
+    down = -(-extents[1] // (blocks * rows))
+    return _Tile(32 * across * down, (32 * columns * across, down * rows), shared_mem)
 
 
 def _volume(window: BoundWindow) -> int:

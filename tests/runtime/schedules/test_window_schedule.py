@@ -18,10 +18,17 @@ NEAR = ((1, 1), (1, 1))
     ("shape", "reach", "size", "blocks"),
     [
         ((1000, 1000), NEAR, 4, 4 * 63),  # packs: 256 columns, 16 rows
-        ((1000, 1001), NEAR, 4, 4 * 63),  # staged: the same
-        ((1000, 127), NEAR, 4, 1 * 32),  # 128 columns, 32 rows
-        ((1000, 1001), NEAR, 8, 8 * 63),  # two columns of a thread
-        ((1000, 1001), NEAR, 16, 16 * 63),  # one
+        ((1000, 128), NEAR, 4, 1 * 32),  # short rows: 128 columns, 32 rows
+        ((1000, 512), NEAR, 1, 1 * 32),
+        ((1000, 2048), NEAR, 1, 1 * 125),  # 2048 columns, 8 rows
+        ((64, 64, 128), (*NEAR, (1, 1)), 4, 16 * 8),  # 4 planes, 8 rows
+        ((64, 64, 128), ((0, 0), *NEAR), 4, 64 * 8),  # one plane: they have nothing in common
+        ((1000, 1001), NEAR, 4, 4 * 42),  # staged: 24 rows
+        ((1000, 127), NEAR, 4, 1 * 21),  # 128 columns, 48 rows
+        ((1000, 1001), NEAR, 8, 8 * 42),  # two columns of a thread
+        ((1000, 1001), NEAR, 16, 16 * 42),  # one
+        ((1000, 1001), ((3, 3), (3, 3)), 4, 4 * 63),  # 16 rows
+        ((1000, 1000), ((3, 3), (3, 3)), 4, 4 * 32),  # packs, 32 rows
         ((1000, 1001), NEAR, 2, 8 * 42),  # narrow elements are not staged: 128 columns, 24 rows
         ((1000, 1001), ((6, 6), (1, 1)), 4, 16 * 25),  # nor what is tall: 64 columns, 40 rows
         ((1025,), ((1, 1),), 4, 2),  # 1024 elements
@@ -33,6 +40,20 @@ def test_blocks(
     shape: tuple[int, ...], reach: tuple[tuple[int, int], ...], size: int, blocks: int
 ) -> None:
     assert schedule(shape, [reach], size).grid == (blocks, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads"),
+    [
+        ((27, 27), 5 * 32),  # five warps with six rows each
+        ((63, 63), 6 * 32),  # two blocks with 36 rows instead of 48
+        ((48, 63), 8 * 32),
+        ((25, 1001), 2 * 3 * 32),  # two warps side by side: two blocks of 18 rows
+        ((1, 1001), 2 * 32),
+    ],
+)
+def test_blocks_have_the_warps_that_rows_need(shape: tuple[int, ...], threads: int) -> None:
+    assert schedule(shape, [NEAR], 4).block == threads
 
 
 def test_shared_memory_needs_no_permission() -> None:
