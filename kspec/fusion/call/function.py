@@ -21,12 +21,14 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from kspec.constructors import ElementwiseKernel
 from kspec.cpp.names import name_problem
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
 from kspec.fusion import types
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
 from kspec.fusion.call.rows import row_spec, where_it_fits
 from kspec.fusion.call.running import Run, Runnable
+from kspec.fusion.call.short import ShortCalls
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, DefaultArgument, ShapedArray, trace
 from kspec.fusion.tracing.proxies import Proxy
@@ -189,7 +191,8 @@ class Fused(PickledByName):
 
     def clear_cache(self) -> None:
         """Forget what was traced; the next call traces anew."""
-        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._runs: dict[tuple[Any, ...], tuple[Run, ElementwiseKernel | None]] = {}
+        self._short = ShortCalls(self._by_key)
         self._programs: dict[object, Runnable] = {}
         self._arrays: set[type] = set()
 
@@ -207,18 +210,28 @@ class Fused(PickledByName):
         ShapeError
             A `ValueError`: shapes do not fit.
         """
+        if not keywords:
+            short = self._short.get((*map(type, args),))
+            if short is not None:
+                launch, kernel, rest = short
+                return launch(kernel, *args, *rest)
         if keywords or len(args) != self._count:
             args = self._all_arguments(args, keywords)
+        return self._by_key(args)
+
+    def _by_key(self, args: tuple[Any, ...]) -> Any:
+        """Answer a call by the types and shapes of all its arguments."""
         arrays = self._arrays
         key = tuple([(a.dtype, a.shape) if type(a) in arrays else type(a) for a in args])
-        run = self._runs.get(key)
-        if run is None:
-            run = self._find(args, key)
+        run, kernel = self._runs.get(key) or self._find(args, key)
         try:
-            return run(args)
+            result = run(args)
         except OverflowError:
             self._check_integers(args)
             raise
+        if kernel is not None:
+            self._short.learn(args, kernel)
+        return result
 
     def _check_integers(self, args: tuple[Any, ...]) -> None:
         """Refuse Python integers that no kernel takes."""
@@ -281,9 +294,11 @@ class Fused(PickledByName):
                 positional.append(next(values))
         return self.func(*positional, **named)
 
-    def _find(self, args: tuple[Any, ...], key: tuple[Any, ...]) -> Run:
+    def _find(
+        self, args: tuple[Any, ...], key: tuple[Any, ...]
+    ) -> tuple[Run, ElementwiseKernel | None]:
         if any(isinstance(one, Proxy) for one in args) or not self._is_fused(args):
-            return self._plain
+            return self._plain, None
         runnable = self._runnable(args)
         run: Run = runnable.run
         if runnable.program.written:
@@ -292,11 +307,11 @@ class Fused(PickledByName):
         if not known <= self._arrays:
             if all(hasattr(kind, "dtype") and hasattr(kind, "shape") for kind in known):
                 self._arrays |= known
-            return run
+            return run, None
         if len(self._runs) >= _MOST_SHAPES:
             self._runs.clear()
-        self._runs[key] = run
-        return run
+        self._runs[key] = run, runnable.short
+        return run, runnable.short
 
     def _watching(self, args: tuple[Any, ...]) -> Run:
         """Return a function for kernels that write into arguments, which may overlap."""

@@ -31,6 +31,8 @@ class Runnable:
         What it computes.
     run : callable
         Takes the arguments, returns what the function returns.
+    short : ElementwiseKernel or None
+        A kernel that takes the first arguments as they are, and returns that.
     """
 
     def __init__(self, program: FusedProgram) -> None:
@@ -40,6 +42,7 @@ class Runnable:
         self._saved = _overwritten(program)
         self._phases = [(one, Runnable(one.program)) for one in program.phases]
         usual = self._run_phases if self._phases else self._run
+        self.short: ElementwiseKernel | None = None
         run, record = self._direct() or usual, program.record
         self.run: Run = run if record is None else lambda args: record(run(args))
 
@@ -73,6 +76,9 @@ class Runnable:
             return lambda args: (kernel(*take(args), **axes),)
         if axes:
             return lambda args: kernel(*take(args), **axes)
+        in_order = positions == list(range(len(positions)))
+        if in_order and self.program.record is None and isinstance(kernel, ElementwiseKernel):
+            self.short = kernel
         return lambda args: kernel(*take(args))
 
     def _run_phases(self, args: tuple[Any, ...]) -> Any:

@@ -227,7 +227,16 @@ class CacheEntry:
         self._call = weakref.ref(call)
         return call
 
-    def _compile(self, text: str) -> CallFunction:
+    def make_call_or(self, otherwise: Callable[..., Any]) -> CallFunction:
+        """Return a function for calls that have a plan; others go to `otherwise`, as to `check`."""
+        return self._compile(render_call(self.calls), check=otherwise)
+
+    @property
+    def has_dynamic(self) -> bool:
+        """Whether calls of shapes without a plan are answered, too."""
+        return self._has_dynamic
+
+    def _compile(self, text: str, **others: Any) -> CallFunction:
         names: dict[str, Any] = {
             "Refused": Refused,
             "check": self.check,
@@ -237,6 +246,7 @@ class CacheEntry:
             "plans": self.cache.plans,
             "prod": math.prod,
             "stream_handle": stream_handle,
+            **others,
         }
         for access in self.calls.accesses:
             names |= access.names

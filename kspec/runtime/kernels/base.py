@@ -25,7 +25,13 @@ from kspec.model.stages import Specialization
 from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.arguments.param_info import ParamInfo
-from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache
+from kspec.runtime.callcache.cache import (
+    ABSENT,
+    CacheEntry,
+    CacheInfo,
+    CallCache,
+    types_of,
+)
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
@@ -123,6 +129,10 @@ class KernelCallable(Generic[DeclarationT]):
     def cache_info(self) -> CacheInfo:
         """Return the number of repeated calls that launch at once."""
         return self._call_cache.info()
+
+    def entry_of(self, arguments: Sequence[object]) -> CacheEntry | None:
+        """Return the entry for calls with positional arguments of these types, if there is one."""
+        return self._call_cache.entries.get(types_of(arguments))
 
     @functools.cached_property
     def backward(self) -> Backward | None:
