@@ -85,8 +85,8 @@ def capability(target: Target) -> int:
 
 
 def is_ptx_of(ptx: Target, cubin: Target) -> bool:
-    """Return whether NVRTC makes the one on its way to the other: ``compute_80`` and ``sm_80``."""
-    return ptx.format == "ptx" and ptx.arch == cubin.arch.replace("sm_", "compute_") != cubin.arch
+    """Return whether NVRTC makes the one on its way to the other."""
+    return ptx.format == "ptx" and ptx.arch == nvrtc.ptx_of(cubin).arch != cubin.arch
 
 
 def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:

@@ -106,6 +106,11 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     return image
 
 
+def ptx_of(cubin: Target) -> Target:
+    """Return the PTX that NVRTC makes on its way to a cubin: ``compute_80`` for ``sm_80``."""
+    return Target(cubin.arch.replace("sm_", "compute_"))
+
+
 def compile_with_ptx(
     source: CudaSource, target: Target, toolkit_dirs: Sequence[Path] = ()
 ) -> tuple[Image, Image]:
@@ -116,11 +121,10 @@ def compile_with_ptx(
     Returns
     -------
     tuple of Image
-        The images of `target` and of its PTX, ``compute_80`` for ``sm_80``: both the same as
-        `compile_cuda` makes them, except that the second has the warnings of the first.
+        The images of `target` and of its PTX: both the same as `compile_cuda` makes them, except
+        that the second has the warnings of the first.
     """
-    ptx = Target(target.arch.replace("sm_", "compute_"))
-    image, text = _compile(source, (target, ptx), toolkit_dirs)
+    image, text = _compile(source, (target, ptx_of(target)), toolkit_dirs)
     return image, text
 
 

@@ -188,6 +188,13 @@ struct AllInside {
   }
 };
 
+// The index that an index along an axis of a window stands for; -1: none.
+template <class Source>
+__device__ inline ptrdiff_t index_in(const Source& window, ptrdiff_t index, int axis) {
+  const ptrdiff_t extent = window.extents[axis];
+  return index >= 0 && index < extent ? index : index_outside(index, extent, window.boundary());
+}
+
 // Elements may be outside along any axis.
 struct Anywhere {
   Anywhere() = default;
@@ -199,10 +206,8 @@ struct Anywhere {
     ptrdiff_t distance = 0;
 #pragma unroll
     for (int k = 0; k < A; ++k) {
-      const ptrdiff_t extent = near.window().extents[A - 1 - k], own = near.index(k);
-      ptrdiff_t place = own + offsets[k];
-      if (place < 0 || place >= extent)
-        place = index_outside(place, extent, near.window().boundary());
+      const ptrdiff_t own = near.index(k);
+      const ptrdiff_t place = index_in(near.window(), own + offsets[k], A - 1 - k);
       if (place < 0) return near.window().value;
       distance += (place - own) * near.stride(k);
     }

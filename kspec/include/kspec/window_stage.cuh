@@ -22,13 +22,6 @@ template <class T, int A, int B> struct StagedSize<Window<T, A, B>> {
 
 __device__ inline ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
-// The index that an index along an axis of a window stands for; -1: none.
-template <class Source>
-__device__ inline ptrdiff_t index_in(const Source& window, ptrdiff_t index, int axis) {
-  const ptrdiff_t extent = window.extents[axis];
-  return index >= 0 && index < extent ? index : index_outside(index, extent, window.boundary());
-}
-
 // The elements that a block takes, and the room of its windows. The numbers were measured on an H200;
 // kspec/runtime/schedules/window_schedule.py has the same.
 template <class Tile, int W, class... Args> struct Stage {

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kspec import config
 from kspec.cpp.name_expressions import find_symbol, is_expression
@@ -41,6 +41,7 @@ from kspec.runtime.once import OnceMap, RecentMap
 if TYPE_CHECKING:
     from kspec.compiler import ImageCache
 
+T = TypeVar("T")
 Wanted = Specialization | RawSymbol
 _Key = tuple[Wanted, Device, tuple[str, ...]]
 
@@ -509,11 +510,13 @@ def _beside(loader: Callable[[], KernelLoader | None], wanted: Wanted, device: D
 
 def _figures(providers: Sequence[Provider], wanted: Wanted, arch: str) -> Figures | None:
     """Return the figures that a compiler for GPUs gives for a kernel; None if there are none."""
-    found = (provider.figures(wanted, arch) for provider in providers)
-    return next((one for one in found if one is not None), None)
+    return _first(provider.figures(wanted, arch) for provider in providers)
 
 
 def _machine_code(providers: Sequence[Provider], wanted: Wanted, arch: str) -> MachineCode | None:
     """Return the machine code of a kernel with line tables; None if there is none."""
-    found = (provider.machine_code(wanted, arch) for provider in providers)
+    return _first(provider.machine_code(wanted, arch) for provider in providers)
+
+
+def _first(found: Iterable[T | None]) -> T | None:
     return next((one for one in found if one is not None), None)
