@@ -40,17 +40,16 @@ class ShortCalls(dict[Types, "Launch | None"]):
     def learn(self, args: tuple[Any, ...], kernel: ElementwiseKernel) -> None:
         """Take note of a call that went the long way to a kernel that took its arguments."""
         types = (*map(type, args),)
-        known = types in self
-        found = self.get(types)
-        if (known and found is None) or len(args) != kernel.nin:
+        found = self.get(types, ())
+        if found is None or len(args) != kernel.nin:
             return
         entry = kernel.entry_of(args)
         if entry is None:  # not yet
             return
-        if entry.has_dynamic or (found is not None and found[1] is not kernel):
+        if entry.has_dynamic or (found and found[1] is not kernel):
             self[types] = None  # ever new shapes, or several programs
             return
-        if found is None:
+        if not found:
             if len(self) >= _MOST_TYPES:
                 self.clear()
             rest = (*[ABSENT] * (PLACES - len(args)), *_DEFAULTS)

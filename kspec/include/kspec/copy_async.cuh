@@ -66,6 +66,7 @@ enum {
   HAS_BULK = 0
 #endif
 };
+
 // Begin to bring a stretch into the L2 cache.
 __device__ inline void prefetch(const void* from, int bytes) {
 #ifdef KSPEC_COPIES_IN_BULK

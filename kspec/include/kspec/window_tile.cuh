@@ -46,10 +46,11 @@ template <int PACK, int W, class... Reaches> struct WindowTile {
     LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
     FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
     BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
-    HEAVY = W == 2 && VOLUME > 36 && HIGH == 3 && !LARGE,  // so do they here
-    DEEP = W > 2 && !TALL && !LARGE,
+    PLAIN = !TALL && !LARGE,
+    HEAVY = W == 2 && VOLUME > 36 && HIGH == 3 && PLAIN,  // so do they here
+    DEEP = W > 2 && PLAIN,
     THREADS = FLAT || BYTES || DEEP ? 128 : 256,
-    STEPS = W == 2 && VOLUME > 9 && !TALL && !LARGE && !HEAVY ? 2 : 1,
+    STEPS = W == 2 && VOLUME > 9 && PLAIN && !HEAVY ? 2 : 1,
     // On a multiprocessor: with fewer of them, a thread has more registers.
     BLOCKS = TALL || LARGE             ? 2
              : HEAVY                   ? 3

@@ -212,6 +212,8 @@ class CacheEntry:
         The plans.
     dynamic_plans : dict
         Dynamic-shape plans.
+    has_dynamic : bool
+        Whether calls of shapes without a plan are answered by them.
     """
 
     def __init__(self, calls: CallType, prepare: str = "prepare") -> None:
@@ -219,7 +221,7 @@ class CacheEntry:
         self._prepare = prepare
         self.cache: PlanCache[Any] = PlanCache()
         self.dynamic_plans: dict[Hashable, DynamicShapePlan] = {}
-        self._has_dynamic = False
+        self.has_dynamic = False
 
     def make_call(self) -> CallFunction:
         """Return the function; it must be called once only."""
@@ -230,11 +232,6 @@ class CacheEntry:
     def make_call_or(self, otherwise: Callable[..., Any]) -> CallFunction:
         """Return a function for calls that have a plan; others go to `otherwise`, as to `check`."""
         return self._compile(render_call(self.calls), check=otherwise)
-
-    @property
-    def has_dynamic(self) -> bool:
-        """Whether calls of shapes without a plan are answered, too."""
-        return self._has_dynamic
 
     def _compile(self, text: str, **others: Any) -> CallFunction:
         names: dict[str, Any] = {
@@ -277,7 +274,7 @@ class CacheEntry:
             self._learn_dynamic(shapeless, prepared)
         elif key is not None and key not in self.cache.plans:
             self.cache.learn(key, lambda: self.make_plan(prepared))
-            if len(self.cache.plans) >= FIRST_PLANS and not self._has_dynamic:
+            if len(self.cache.plans) >= FIRST_PLANS and not self.has_dynamic:
                 self._answer_any_shape()
         return result
 
@@ -286,7 +283,7 @@ class CacheEntry:
         if call is not None and self.calls.has_dynamic_shape:
             other: Any = self._compile(render_call(self.calls, any_shape=True))
             call.__code__ = other.__code__  # calls that are under way go on
-            self._has_dynamic = True
+            self.has_dynamic = True
 
     def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:
         plan = make_plan(prepared) if prepared.growth is not None else None

@@ -25,13 +25,7 @@ from kspec.model.stages import Specialization
 from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.arguments.param_info import ParamInfo
-from kspec.runtime.callcache.cache import (
-    ABSENT,
-    CacheEntry,
-    CacheInfo,
-    CallCache,
-    types_of,
-)
+from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache, types_of
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
 from kspec.runtime.callcache.param_buffer import ParameterBuffers

@@ -140,14 +140,15 @@ def _tile(
     axes = max(len(window.reach) for window in windows)
     volume = max(_volume(window) for window in windows)
     high = max(max(map(max, window.reach[:-1]), default=0) for window in windows)
-    deep = any(max(window.reach[-3]) > 0 for window in windows if len(window.reach) > 2)
+    across_planes = any(max(window.reach[-3]) > 0 for window in windows if len(window.reach) > 2)
     tall = high > 4
     large = volume > 64
     flat = axes == 2 and high < 1 and volume > 16 and not large
     narrow = axes == 2 and most > 8 and volume < 10
     plain = not (tall or large)
-    heavy = axes == 2 and volume > 36 and high == 3 and not large
-    threads = 128 if flat or narrow or (axes > 2 and plain) else _THREADS
+    heavy = axes == 2 and volume > 36 and high == 3 and plain
+    deep = axes > 2 and plain
+    threads = 128 if flat or narrow or deep else _THREADS
     if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and plain and not flat:
         staged = _stage(windows, sizes, extents, most, threads)
         if staged.shared_mem <= _ROOM:
@@ -169,7 +170,7 @@ def _tile(
         rows = 12
     else:
         rows = 8 if high > 0 else 4
-    planes = (3 if pack == 2 else 4) if deep and not large and pack <= 4 else 1
+    planes = (3 if pack == 2 else 4) if across_planes and not large and pack <= 4 else 1
     steps = 2 if axes == 2 and volume > 9 and plain and not heavy else 1
     own = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
     return _Tile(threads, (*own[:-1], own[-1] * steps))
