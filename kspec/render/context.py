@@ -21,8 +21,10 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
 from kspec.render.dimensions import core_macro_ends, core_macros, group_names
 from kspec.render.fragments import Fragment, FragmentOrigin
+from kspec.render.layers import layers_context
 from kspec.render.neighbours import AdjointContext, adjoint_context, window_scope, window_tile
-from kspec.render.pairs import PairsContext, pairs_context
+from kspec.render.pairs import pairs_context
+from kspec.render.variants import Variants
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec
 from kspec.spec.neighbours.samples import with_sample_macros
 
@@ -85,7 +87,7 @@ class ElementwiseContext:
     tile: str = ""
     capture: str = "&"
     adjoint: AdjointContext | None = None
-    pairs: PairsContext | None = None
+    variants: Variants | None = None
     template: str = "elementwise.cu.j2"
 
 
@@ -272,7 +274,8 @@ def elementwise_context(
         # `_ind` is set for each element.
         capture="KSPEC_CAPTURE" if tile and "_ind" not in spec.words else "&",
         adjoint=None if spec.adjoint is None else adjoint_context(spec, spec.adjoint),
-        pairs=pairs_context(spec, fragments["operation"], binding),
+        variants=pairs_context(spec, fragments["operation"], binding)
+        or layers_context(spec, fragments["operation"]),
         loop_prep=fragments["loop_prep"],
         operation=fragments["operation"],
         after_loop=fragments["after_loop"],

@@ -56,12 +56,15 @@ def window_tile(windows: Sequence[Window], operands: Sequence[Param]) -> str:
 
     >>> window_tile([Window("u", ((1, 1), (0, "R")), ("wrap",))], [Param("T", "u")])
     'kspec::WindowTile<kspec::pack_of<T>, 2, kspec::Reach<1, 1, 0, R>>'
+
+    A sum that reads its window layer by layer has a ``LayeredTile``.
     """
     axes = max(window.axes for window in windows)
     types = ", ".join(dict.fromkeys(parameters.ctype(param) for param in operands))
     reaches = (", ".join(str(end) for ends in window.reach for end in ends) for window in windows)
     reached = ", ".join(f"kspec::Reach<{one}>" for one in reaches)
-    return f"kspec::WindowTile<kspec::pack_of<{types}>, {axes}, {reached}>"
+    tile = "LayeredTile" if any(window.layered for window in windows) else "WindowTile"
+    return f"kspec::{tile}<kspec::pack_of<{types}>, {axes}, {reached}>"
 
 
 def window_scope(spec: ElementwiseSpec, windows: Sequence[Window], ctype: str = "") -> WindowScope:

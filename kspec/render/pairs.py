@@ -8,7 +8,7 @@ only select, `kspec.render.neighbours` has the lines around them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec.cpp.selection import Names, only_selects, with_auto
 from kspec.model import dtypes
@@ -16,34 +16,16 @@ from kspec.model.signature import Param
 from kspec.render import parameters
 from kspec.render.fragments import Fragment
 from kspec.render.neighbours import window_scope
+from kspec.render.variants import Variant, Variants
 from kspec.spec.models import ElementwiseSpec
 
 _DTYPES = frozenset({"int8", "uint8", "int16", "uint16"})
 _AUTO = "auto"
 
 
-@dataclass(frozen=True)
-class PairsContext:
-    """The function of a kernel's loop that computes pairs.
-
-    Attributes
-    ----------
-    parameters : str
-        Its parameters, but for the number of the element.
-    before : tuple of str
-        Lines before the operation.
-    operation : Fragment
-        The operation.
-    """
-
-    parameters: str
-    before: tuple[str, ...]
-    operation: Fragment
-
-
 def pairs_context(
     spec: ElementwiseSpec, operation: Fragment, binding: Sequence[tuple[str, str]] | None
-) -> PairsContext | None:
+) -> Variants | None:
     """Return the function of pairs, or None for a kernel that does more than select.
 
     Parameters
@@ -62,11 +44,12 @@ def pairs_context(
         *(_input(param, spec) for param in spec.inputs),
         *(f"{_AUTO}& {name}" for name in spec.outputs.names),
     )
-    return PairsContext(
+    pairs = Variant(
         parameters=", ".join(["ptrdiff_t", *items]),
         before=window_scope(spec, spec.declaration().windows, _AUTO).before,
         operation=replace(operation, text=with_auto(operation.text, names)),
     )
+    return Variants("selection", (pairs,))
 
 
 def _input(param: Param, spec: ElementwiseSpec) -> str:

@@ -60,6 +60,7 @@ from kspec.spec.fields import (
 from kspec.spec.forms import form_faults, join_of
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.gradients.sums import recognized_sums
+from kspec.spec.neighbours.layers import Term, sum_of
 from kspec.spec.neighbours.samples import (
     SampleTable,
     declared_samples,
@@ -368,7 +369,12 @@ class ElementwiseSpec(_GeneratedSpec):
             numbers=self.numbers,
             forward=self.forward,
             windows=declared_windows(
-                self.windows, self.sizes, self.operation, self.macro_texts, self.expansion
+                self.windows,
+                self.sizes,
+                self.operation,
+                self.macro_texts,
+                self.expansion,
+                layered=len(self.terms) > 1,
             ),
             sizes=tuple(self.all_sizes.items()),
             adjoint=None if self._adjoint is None else self._adjoint.window,
@@ -392,6 +398,22 @@ class ElementwiseSpec(_GeneratedSpec):
         texts = (self.operation, *self.macro_texts)
         names = [*self.windows, *([] if self._adjoint is None else [self._adjoint.param.name])]
         return frozenset(name for name in names if any(is_alone(name, text) for text in texts))
+
+    @property
+    def terms(self) -> tuple[tuple[Term, ...], ...]:
+        """The terms of an operation that is a sum, layer by layer; none of another one."""
+        around = (self.loop_prep, self.after_loop)
+        operands = [param.name for param in self.params if not param.raw]
+        if self.samples or self._adjoint or any(map(str.strip, around)) or len(operands) != 2:
+            return ()
+        names = [*self.windows, *self.outputs.names]
+        if any("fmad" in option for option in self.options):  # says how products are added
+            return ()
+        if operands != names or not self.words.isdisjoint(_ELEMENT_ORDER):
+            return ()
+        window, output = names
+        reach = self.windows[window].reach
+        return sum_of(self.operation, window, output, reach, self.expansion)
 
     @property
     def expansion(self) -> Expansion:

@@ -19,7 +19,10 @@ from kspec.model.stages import CudaSource
 from kspec.pipeline import LazySource
 from kspec.runtime.kernels import loop_nest
 from tests.windows.reference import BOUNDARIES, correlate, neighbours
+from tests.windows.sums import REACHES, sum_in_numpy, sum_of_layers
 from tests.windows.test_adjoint import LINE, STAR
+from tests.windows.test_layers import SHAPES as LAYERS
+from tests.windows.test_layers import is_long_enough
 from tests.windows.test_selection import NARROW, SELECTIONS, SKEWED, limited, narrow
 from tests.windows.test_windows import LAPLACIAN, WIDE, integers, wide, windowed
 from tests.windows.test_windows import STAR as STAR_WEIGHTS
@@ -217,3 +220,18 @@ def test_samples(order: int) -> None:
             expected = expected + sampled(u, 2, [d, -d], order, boundary, 2)
             expected = expected + 10 * sampled(c, 1, [d], order, boundary, 3)
             np.testing.assert_allclose(kernel(u, c, d, boundary=boundary), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("boundary", ALL)
+@pytest.mark.parametrize("reach", REACHES, ids=str)
+def test_sums_of_layers(cuda_loop: list[str], reach: Any, boundary: str) -> None:
+    """Parts of tiles too: layers and rows behind the last ones store nothing."""
+    kernel = anew(sum_of_layers(reach))
+    for shape in LAYERS[len(reach)]:
+        if not is_long_enough(shape, reach, boundary):
+            continue
+        u = integers(*shape, dtype="float32")
+        np.testing.assert_array_equal(
+            kernel(u, boundary=boundary), sum_in_numpy(u, reach, boundary)
+        )
+    assert "kspec::layered(" in cuda_loop[0]

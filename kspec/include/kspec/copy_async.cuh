@@ -74,6 +74,13 @@ __device__ inline void prefetch(const void* from, int bytes) {
 #endif
 }
 
+// The same for the 32 bytes at an address.
+__device__ inline void prefetch_sector(const void* from) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+#endif
+}
+
 // In shared memory, for a stretch that is loaded again and again: an arrival for each time.
 struct Arrival {
   unsigned long long barrier;

@@ -16,10 +16,17 @@ template <int... ENDS> struct Reach {
       found *= 1LL + ends[k] + ends[k + 1];
     return found < 1000 ? (int)found : 1000;
   }
-  // The farthest along an axis, counted from the innermost.
+  // Elements before and after along an axis, counted from the innermost, and the more of them.
+  static constexpr int before(int axis) { return end(2 * axis + 2); }
+  static constexpr int after(int axis) { return end(2 * axis + 1); }
   static constexpr int farthest(int axis) {
-    const int ends[] = {ENDS...}, k = (int)sizeof...(ENDS) - 2 * axis - 2;
-    return k < 0 ? 0 : ends[k] > ends[k + 1] ? ends[k] : ends[k + 1];
+    return before(axis) > after(axis) ? before(axis) : after(axis);
+  }
+
+ private:
+  static constexpr int end(int from_behind) {
+    const int ends[] = {ENDS...}, k = (int)sizeof...(ENDS) - from_behind;
+    return k < 0 ? 0 : ends[k];
   }
 };
 
@@ -60,6 +67,7 @@ template <int PACK, int W, class... Reaches> struct WindowTile {
              : BYTES                   ? 6
                                        : 4,
     PREFETCHED = HEAVY,
+    LAYERED = 0,
     // Edges are a part of the work where there are many, or where they are thick.
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
   };
@@ -83,13 +91,37 @@ template <int PACK, int W, class... Reaches> struct WindowTile {
   static constexpr int planes(int V) {
     return W > 2 && farthest(2) > 0 && !LARGE && V <= 4 ? (V == 2 ? 3 : 4) : 1;
   }
-  // Elements of a block along an axis, at each step.
-  static constexpr int extent(int V, int axis, int lanes) {
-    return axis == 0   ? lanes * V
-           : axis == 1 ? THREADS / lanes * rows(V)
-           : axis == 2 ? planes(V)
-                       : 1;
-  }
 };
+
+// The same of a sum of layers, see layers.cuh, for windows of two or three axes.
+template <int PACK, int W, class OneReach> struct LayeredTile : WindowTile<PACK, W, OneReach> {
+  typedef WindowTile<PACK, W, OneReach> Plain;
+  typedef OneReach Reach;
+  enum {
+    VOLUME = Plain::VOLUME,
+    THREADS = W > 2 ? 128 : 256,
+    STEPS = 1,
+    BLOCKS = W > 2         ? (VOLUME > 27 && VOLUME < 65 ? 4 : 5)
+             : PACK > 8    ? 2
+             : VOLUME > 25 ? 3
+                           : 4,
+    PREFETCHED = W == 2 && VOLUME > 36,
+    LAYERED = 1,
+  };
+  static constexpr int rows(int V) {
+    return W > 2   ? (V > 4 || VOLUME > 64 ? 1 : 2)
+           : V > 4 ? (V > 8 || VOLUME > 25 ? 4 : 8)
+                   : (VOLUME > 81 ? 4 : 8);
+  }
+  static constexpr int planes(int V) { return W < 3 ? 1 : VOLUME > 64 ? 4 : 6; }
+};
+
+// Elements of a block along an axis, at each step.
+template <class Tile> constexpr int extent_of(int V, int axis, int lanes) {
+  return axis == 0   ? lanes * V
+         : axis == 1 ? Tile::THREADS / lanes * Tile::rows(V)
+         : axis == 2 ? Tile::planes(V)
+                     : 1;
+}
 
 }  // namespace kspec

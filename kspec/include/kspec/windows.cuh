@@ -10,6 +10,8 @@
 #include "kspec/elements.cuh"
 #include "kspec/neighbours.cuh"
 #include "kspec/opaque.cuh"
+#include "kspec/window_layers.cuh"
+#include "kspec/window_operand.cuh"
 #include "kspec/window_stage.cuh"
 #include "kspec/window_tile.cuh"
 
@@ -155,111 +157,6 @@ inline void each_window(const Elements<Windows<W, OUTER>, N>& loop, const Op& op
 
 #else
 
-// The elements next to a pack may be outside of their row.
-template <class Source, int V> struct RowEnds {
-  enum { IN_PACKS = false };
-  typedef typename Source::type T;
-  int before, behind;  // where they are, from the pack's first element
-  bool no_before, no_behind;
-
-  __device__ inline RowEnds(const Source& window, const ptrdiff_t* index) {
-    const int first = (int)(index[0] + window.first[0]), extent = (int)window.extents[0];
-    const bool is_constant = window.boundary() == CONSTANT;
-    before = fold(first - 1, extent, window.boundary()) - first;
-    behind = fold(first + V, extent, window.boundary()) - first;
-    no_before = is_constant && before != -1;
-    no_behind = is_constant && behind != V;
-  }
-  template <class, class Near, int A>
-  __device__ inline static T read(const Near& near, const RowEnds* ends,
-                                  const ptrdiff_t (&offsets)[A]) {
-    const ptrdiff_t row = near.row_of(offsets), column = near.step(offsets, 0);
-    if (column >= 0 && column < V) return near.load(row, column);
-    const ptrdiff_t place = column < 0 ? ends->before : ends->behind;
-    const T value = near.load_single(row + place * (ptrdiff_t)sizeof(T));
-    return (column < 0 ? ends->no_before : ends->no_behind) ? near.window().value : value;
-  }
-};
-
-// Elements may be outside along any axis, of which each has more elements than a read goes far.
-struct Folded {
-  template <class Source> __device__ inline Folded(const Source&, const ptrdiff_t*) {}
-
-  template <class T, class Near, int A>
-  __device__ inline static T read(const Near& near, const Folded*, const ptrdiff_t (&offsets)[A]) {
-    const auto& window = near.window();
-    ptrdiff_t row = 0;
-    int column = 0;
-    bool missing = false;
-#pragma unroll
-    for (int k = 0; k < A; ++k) {
-      const int own = (int)near.own(k), place = own + (int)near.step(offsets, k);
-      const int found = fold(place, (int)window.extents[k], window.boundary());
-      missing = missing | (window.boundary() == CONSTANT && found != place);
-      if (k == 0) column = found - own;
-      else row += (found - own) * near.stride(A - 1 - k);
-    }
-    // A fold is an element in any case.
-    const ptrdiff_t step = near.step(offsets, 0);
-    const ptrdiff_t distance = row + column * near.stride(A - 1);
-    const bool in_pack = step >= 0 && step < Near::pack;
-    const T value = in_pack ? near.load(row, step) : near.load_single(distance);
-    return missing ? window.value : value;
-  }
-};
-
-// What `Around` is where rows have their windows in the array, but for their ends.
-struct InRows {};
-template <class Around, class Source, int V> struct AroundOf { typedef Around type; };
-template <class Source, int V> struct AroundOf<InRows, Source, V> {
-  typedef RowEnds<Source, V> type;
-};
-
-// Where V elements of an operand are that follow each other in memory, `row` rows and `plane` planes
-// from the thread's first element.
-template <int V, class Where> struct WindowAccessor {
-  ptrdiff_t offset;  // of the thread's first element
-  const ptrdiff_t* strides;
-  const ptrdiff_t* index;
-  int row, plane;
-  ptrdiff_t distance;  // from there
-
-  template <class T> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
-    pack.load(element(data, Bytes{offset + distance}));
-  }
-  template <class T> __device__ inline void store(T* data, const T (&value)[V]) const {
-    write_pack(element(data, Bytes{offset + distance}), value);
-  }
-  template <class T> __device__ inline void store(T* data, const Pack<T, V>& pack) const {
-    write_pack(element(data, Bytes{offset + distance}), pack);
-  }
-};
-
-// A windowed operand loads what the operation reads.
-template <class T, int A, int B, int V, class Where>
-struct Operand<Window<T, A, B>, V, WindowAccessor<V, Where>> {
-  typedef Window<T, A, B> Source;
-  typedef typename AroundOf<Where, Source, V>::type Around;
-
-  const Source& argument;
-  const WindowAccessor<V, Where> accessor;
-  const Around around;
-
-  __device__ inline Operand(const Source& argument, const WindowAccessor<V, Where>& accessor)
-      : argument(argument), accessor(accessor), around(argument, accessor.index) {}
-  __device__ inline void load() {}
-  __device__ inline Neighbours<Source, Around, V> item(int j) const {
-    // Along axes that the window lacks, its elements are other ones.
-    ptrdiff_t offset = accessor.offset;
-    if (A < 2) offset += accessor.row * accessor.strides[1];
-    if (A < 3) offset += accessor.plane * accessor.strides[2];
-    return Neighbours<Source, Around, V>(argument, accessor.strides, offset, accessor.index,
-                                         &around, j, A < 2 ? 0 : accessor.row,
-                                         A < 3 ? 0 : accessor.plane);
-  }
-  __device__ inline void store() {}
-};
-
 // Whether a kernel computes pairs where whole packs are `Where`.
 template <class Where> constexpr bool is_whole = false;
 template <> constexpr bool is_whole<AllInside> = true;
@@ -293,18 +190,15 @@ __device__ __forceinline__ void compute_whole_pack(const Op& op, ptrdiff_t i, Nu
   (operands.store(), ...);
 }
 
-// The pack `row` rows and `plane` planes from the thread's first element, where each operand has
-// `first`.
+// Compute the pack `row` rows and `plane` planes from the thread's first element, which is number
+// `i`.
 template <class Where, int V, int W, int OUTER, int N, class Op, class... Args, int... K>
 __device__ inline void compute_row(const Elements<Windows<W, OUTER>, N>& loop,
                                    const ptrdiff_t (&first)[N], const ptrdiff_t* index,
                                    ptrdiff_t i, int row, int plane, const Op& op,
                                    Numbers<K...>, const Args&... args) {
   const auto accessor = [&](int k) {
-    const ptrdiff_t* strides = loop.strides[k];
-    const ptrdiff_t distance = (W > 1 ? row * strides[W > 1] : 0) +
-                               (W > 2 ? plane * strides[W > 2 ? 2 : 0] : 0);
-    return WindowAccessor<V, Where>{first[k], strides, index, row, plane, distance};
+    return accessor_of<Where, V>(loop, first, index, k, row, plane);
   };
   i += (row + plane * loop.extents[W > 1]) * loop.extents[0];
   if constexpr (in_pairs<Op, Where, V, Args...>)
@@ -327,12 +221,7 @@ __device__ inline void compute_rows(const Elements<Windows<W, OUTER>, N>& loop,
                                     ptrdiff_t number, const Op& op, Numbers<K...> numbers,
                                     Numbers<ROW...>, const Args&... args) {
   ptrdiff_t first[N], i = number;
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    first[k] = outer.offset[k];
-#pragma unroll
-    for (int axis = 0; axis < W; ++axis) first[k] += index[axis] * loop.strides[k][axis];
-  }
+  find_first(loop, outer, index, first);
 #pragma unroll
   for (int axis = W - 1; axis >= 0; --axis) i = i * loop.extents[axis] + index[axis];
   (compute_row<Where, V>(loop, first, index, i, ROW % ROWS, ROW / ROWS, op, numbers, args...), ...);
@@ -403,6 +292,7 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
                                              ptrdiff_t number, const Op& op,
                                              Numbers<K...> numbers, const Args&... args) {
   enum { ROWS = Tile::rows(V), PLANES = Tile::planes(V), COLUMNS = 32 * V };
+  enum { LAYERS = in_layers<Tile, Op, Args...> };
   // To ask which boundary there is, at each pack or with packs at edges, would be much code.
   enum { KNOWN = (knows_boundary<Args> && ...) };
   // Where the reach is narrow, to find what lies outside of each pack costs less than edges.
@@ -412,15 +302,18 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
   for (int k = 0; k < W; ++k) index[k] = first[k];
   index[0] += (threadIdx.x & (lanes - 32)) * V;
   if (W > 1) index[W > 1] += (threadIdx.x / 32 >> lanes / 64) * ROWS;  // of 32, 64 or 128
-  if (index[0] >= loop.extents[0]) return;
+  if (index[0] >= loop.extents[0] || index[W > 1] >= loop.extents[W > 1]) return;
   if constexpr (Tile::PREFETCHED && V > 1)
     (prefetch_rows<V, ROWS>(loop, loop.strides[K], outer.offset[K], index, args), ...);
   int begin = 0, end = COLUMNS;  // columns whose windows lie inside
+  bool inside = true;            // along the other axes
 #pragma unroll
   for (int k = 1; k < W; ++k) {
     const int extent = k == 1 ? (int)ROWS : k == 2 ? (int)PLANES : 1;
-    if (index[k] < loop.begin[k] || index[k] + extent > loop.end[k]) begin = end;
+    inside = inside && index[k] >= loop.begin[k] && index[k] + extent <= loop.end[k];
   }
+  // Layers find out themselves what is outside.
+  if (!inside && !(LAYERS && V > 1)) begin = end;
   if (!WHOLE_ROWS) {
     const ptrdiff_t low = loop.begin[0] - index[0] + (V - 1), high = loop.end[0] - index[0];
     if (low > begin) begin = low < end ? (int)low & -V : end;
@@ -439,7 +332,14 @@ __device__ __forceinline__ void compute_tile(const Elements<Windows<W, OUTER>, N
     FEW = (Tile::BYTES && V > 8 && !in_pairs<Op, Where, V, Args...>) || (Tile::HEAVY && V > 4),
     SOME = FEW ? 2 : ROWS
   };
-  if constexpr (SOME == ROWS) {
+  if constexpr (LAYERS) {
+    if (inside || V == 1) {
+      compute_layered<true, Tile, Where, V>(loop, outer, index, op, args...);
+    } else {
+      make_opaque(index);  // it would keep what both ways have in common
+      compute_layered<false, Tile, Where, V>(loop, outer, index, op, args...);
+    }
+  } else if constexpr (SOME == ROWS) {
     compute_rows<Where, V, ROWS>(loop, outer, index, number, op, numbers,
                                  typename UpTo<ROWS * PLANES>::type(), args...);
   } else {
@@ -465,7 +365,7 @@ __device__ inline void compute_tiles(const Elements<Windows<W, OUTER>, N>& loop,
     const unsigned int next = loop.divisors[k].divide(rest);
     unsigned int tile = rest - next * loop.tiles[k];
     if (k == W - 1) tile = (tile > 0 ? tile : loop.tiles[k]) - 1;
-    first[k] = (ptrdiff_t)tile * Tile::extent(V, k, lanes) * (k == W - 1 ? (int)Tile::STEPS : 1);
+    first[k] = (ptrdiff_t)tile * extent_of<Tile>(V, k, lanes) * (k == W - 1 ? (int)Tile::STEPS : 1);
     rest = next;
   }
   const Offsets<OUTER, N> outer(loop.outer, (ptrdiff_t)rest);
@@ -473,7 +373,7 @@ __device__ inline void compute_tiles(const Elements<Windows<W, OUTER>, N>& loop,
   for (int step = 0; step < Tile::STEPS && first[W - 1] < loop.extents[W - 1]; ++step) {
     make_opaque(first);
     compute_tile<Tile, V>(loop, outer, first, lanes, rest, op, numbers, args...);
-    first[W - 1] += Tile::extent(V, W - 1, lanes);
+    first[W - 1] += extent_of<Tile>(V, W - 1, lanes);
   }
 }
 

@@ -56,6 +56,8 @@ class Window:
         Elements outside where the boundary is "constant".
     computed : bool
         Whether the operation computes some of its offsets.
+    layered : bool
+        Whether the operation is a sum that reads it layer by layer along its first axis.
     """
 
     param: str
@@ -63,6 +65,7 @@ class Window:
     boundaries: tuple[str, ...]
     value: bool | int | float = 0
     computed: bool = False
+    layered: bool = False
 
     @property
     def axes(self) -> int:
@@ -88,7 +91,7 @@ class BoundWindow:
 
     Attributes
     ----------
-    param, reach, boundary, value
+    param, reach, boundary, value, layered
         As in `Window`.
     halos : tuple of (int, int), optional
         Elements at both ends of each windowed axis that are only neighbours of others; default:
@@ -103,6 +106,7 @@ class BoundWindow:
     value: bool | int | float = 0
     halos: tuple[tuple[int, int], ...] | None = None
     chosen: bool = False
+    layered: bool = False
 
     @property
     def margins(self) -> tuple[tuple[int, int], ...]:
@@ -208,6 +212,7 @@ def bind_windows(
             outside,
             one.value,
             chosen=outside != one.boundaries[0],
+            layered=one.layered,
         )
         for one in windows
         for outside in [_boundary(kernel, one, boundary)]

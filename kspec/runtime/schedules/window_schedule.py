@@ -148,7 +148,8 @@ def _tile(
     plain = not (tall or large)
     heavy = axes == 2 and volume > 36 and high == 3 and plain
     deep = axes > 2 and plain
-    threads = 128 if flat or narrow or deep else _THREADS
+    layered = any(window.layered for window in windows)
+    threads = 128 if flat or narrow or deep or (layered and axes > 2) else _THREADS
     if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and plain and not flat:
         staged = _stage(windows, sizes, extents, most, threads)
         if staged.shared_mem <= _ROOM:
@@ -171,9 +172,19 @@ def _tile(
     else:
         rows = 8 if high > 0 else 4
     planes = (3 if pack == 2 else 4) if across_planes and not large and pack <= 4 else 1
-    steps = 2 if axes == 2 and volume > 9 and plain and not heavy else 1
+    steps = 2 if axes == 2 and volume > 9 and plain and not (heavy or layered) else 1
+    if layered:
+        rows, planes = _layered(axes, volume, pack)
     own = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
     return _Tile(threads, (*own[:-1], own[-1] * steps))
+
+
+def _layered(axes: int, volume: int, pack: int) -> tuple[int, int]:
+    """Return the rows and planes of a thread, as ``kspec::LayeredTile``."""
+    if axes > 2:
+        return (1 if pack > 4 or volume > 64 else 2), (4 if volume > 64 else 6)
+    few = volume > 81 if pack <= 4 else pack > 8 or volume > 25
+    return (4 if few else 8), 1
 
 
 def _stage(

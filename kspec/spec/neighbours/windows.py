@@ -331,6 +331,7 @@ def declared_windows(
     operation: str,
     macros: Sequence[str],
     expansion: Expansion,
+    layered: bool,
 ) -> tuple[Window, ...]:
     """Return the windows of a declaration, whose macros may read them too."""
     loops = counted_loops(operation, tables, expansion) if tables else []
@@ -342,6 +343,7 @@ def declared_windows(
             table.value,
             needs_check(name, table.reach, sizes, operation, loops)
             or any(needs_check(name, table.reach, sizes, text) for text in macros),
+            layered,
         )
         for name, table in tables.items()
     )
