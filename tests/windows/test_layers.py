@@ -10,7 +10,7 @@ import pytest
 import kspec
 from tests.devices import ArrayDevice
 from tests.windows.reference import ALL, integers
-from tests.windows.sums import REACHES, sum_in_numpy, sum_of_layers
+from tests.windows.sums import REACHES, offsets, sum_in_numpy, sum_of_layers
 
 # Less than a tile, a tile and parts of others, along each axis; rows are made of packs.
 SHAPES = {
@@ -52,13 +52,10 @@ def test_every_type(device: ArrayDevice, reach: Any, dtype: str) -> None:
         np.testing.assert_array_equal(device.numpy(got), expected.astype(dtype))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("reach", [*REACHES, ((1, 1), (1, 1))], ids=str)
-def test_the_same_bits_wherever_an_element_lies(
-    device: ArrayDevice, reach: Any, dtype: str
+def assert_bits_do_not_depend_on_the_place(
+    device: ArrayDevice, kernel: kspec.ElementwiseKernel, reach: Any, dtype: str
 ) -> None:
     """In a tile or at its edges, in rows of packs or not, alone or in a larger array."""
-    kernel = sum_of_layers(reach, "/ 7.3f" if dtype == "float32" else "/ 7.3")
     shape = (41, 528) if len(reach) == 2 else (15, 11, 272)
     u = np.random.default_rng(3).random(shape).astype(dtype)
     whole = device.numpy(kernel(device.array(u), boundary="wrap"))
@@ -71,6 +68,26 @@ def test_the_same_bits_wherever_an_element_lies(
         part = np.ascontiguousarray(u[..., cut:])
         found = device.numpy(kernel(device.array(part), boundary="valid"))
         assert found.tobytes() == valid[..., cut:].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("reach", REACHES, ids=str)
+def test_the_same_bits(device: ArrayDevice, reach: Any, dtype: str) -> None:
+    kernel = sum_of_layers(reach, "/ 7.3f" if dtype == "float32" else "/ 7.3")
+    assert_bits_do_not_depend_on_the_place(device, kernel, reach, dtype)
+
+
+@pytest.mark.parametrize("reach", [((1, 1), (1, 1)), REACHES[0], REACHES[4]], ids=str)
+def test_products_that_neighbours_have_in_common(device: ArrayDevice, reach: Any) -> None:
+    terms = (f"0.137f * u({', '.join(map(str, one))})" for one in offsets(reach))
+    kernel = kspec.ElementwiseKernel(
+        "T u",
+        "T v",
+        "v = " + " + ".join(terms),
+        "mean",
+        windows={"u": {"reach": [*map(list, reach)], "boundary": ALL}},
+    )
+    assert_bits_do_not_depend_on_the_place(device, kernel, reach, "float32")
 
 
 def test_views(device: ArrayDevice) -> None:
