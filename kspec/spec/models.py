@@ -402,14 +402,15 @@ class ElementwiseSpec(_GeneratedSpec):
     @property
     def terms(self) -> tuple[tuple[Term, ...], ...]:
         """The terms of an operation that is a sum, layer by layer; none of another one."""
-        around = (self.loop_prep, self.after_loop)
         operands = [param.name for param in self.params if not param.raw]
-        if self.samples or self._adjoint or any(map(str.strip, around)) or len(operands) != 2:
-            return ()
         names = [*self.windows, *self.outputs.names]
-        if any("fmad" in option for option in self.options):  # says how products are added
+        around = self.loop_prep.strip() or self.after_loop.strip()
+        if self.samples or self._adjoint or around or operands != names or len(names) != 2:
             return ()
-        if operands != names or not self.words.isdisjoint(_ELEMENT_ORDER):
+        # The option says how products are added.
+        if any("fmad" in option for option in self.options):
+            return ()
+        if not self.words.isdisjoint(_ELEMENT_ORDER):
             return ()
         window, output = names
         reach = self.windows[window].reach

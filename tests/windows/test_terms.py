@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+import kspec
 from kspec.cpp.expansion import Expansion
 from kspec.model.neighbours.windows import Reach
 from kspec.render import render_specs
 from kspec.spec.models import ElementwiseSpec
 from kspec.spec.neighbours.layers import sum_of
+from tests.devices import ArrayDevice
 from tests.windows.sums import REACHES, sum_of_layers
 
 LINES: Reach = ((1, 1), (1, 2))
@@ -118,3 +121,18 @@ def test_kernels_that_do_more() -> None:
     assert not has_parts(loop_prep="T a = 1", operation="v = a * u(-1) + u(1)")
     assert not has_parts(options=["--fmad=false"])
     assert not has_parts(options=["-fmad", "false"])
+
+
+def test_sums_beside_raw_kernels_with_parameters(device: ArrayDevice) -> None:
+    """The headers of both are in one text."""
+    kernel = kspec.ElementwiseKernel(
+        "T u",
+        "T v",
+        "v = 2 * u(-1) + u(1)",
+        "beside",
+        preamble='#include "kspec/params.cuh"',
+        windows={"u": {"reach": [1], "boundary": "wrap"}},
+    )
+    u = np.arange(5.0)
+    expected = 2 * np.roll(u, 1) + np.roll(u, -1)
+    np.testing.assert_array_equal(device.numpy(kernel(device.array(u))), expected)

@@ -18,21 +18,21 @@ template <class T> T some();
 template <class One, class Other> constexpr bool is_same = false;
 template <class One> constexpr bool is_same<One, One> = true;
 
-template <class T> constexpr bool is_number = false;
-template <> constexpr bool is_number<bool> = true;
-template <> constexpr bool is_number<char> = true;
-template <> constexpr bool is_number<signed char> = true;
-template <> constexpr bool is_number<unsigned char> = true;
-template <> constexpr bool is_number<short> = true;
-template <> constexpr bool is_number<unsigned short> = true;
-template <> constexpr bool is_number<int> = true;
-template <> constexpr bool is_number<unsigned int> = true;
-template <> constexpr bool is_number<long> = true;
-template <> constexpr bool is_number<unsigned long> = true;
-template <> constexpr bool is_number<long long> = true;
-template <> constexpr bool is_number<unsigned long long> = true;
-template <> constexpr bool is_number<float> = true;
-template <> constexpr bool is_number<double> = true;
+template <class T> constexpr bool is_builtin_number = false;
+template <> constexpr bool is_builtin_number<bool> = true;
+template <> constexpr bool is_builtin_number<char> = true;
+template <> constexpr bool is_builtin_number<signed char> = true;
+template <> constexpr bool is_builtin_number<unsigned char> = true;
+template <> constexpr bool is_builtin_number<short> = true;
+template <> constexpr bool is_builtin_number<unsigned short> = true;
+template <> constexpr bool is_builtin_number<int> = true;
+template <> constexpr bool is_builtin_number<unsigned int> = true;
+template <> constexpr bool is_builtin_number<long> = true;
+template <> constexpr bool is_builtin_number<unsigned long> = true;
+template <> constexpr bool is_builtin_number<long long> = true;
+template <> constexpr bool is_builtin_number<unsigned long long> = true;
+template <> constexpr bool is_builtin_number<float> = true;
+template <> constexpr bool is_builtin_number<double> = true;
 
 __device__ inline float fused(float a, float b, float c) {
 #ifdef __CUDA_ARCH__
@@ -49,7 +49,7 @@ __device__ inline double fused(double a, double b, double c) {
 #endif
 }
 // A number, or one of the types that are numbers of 16 or 8 bits in memory.
-template <class T> constexpr bool is_narrow_or_number = is_number<T> || sizeof(T) <= 2;
+template <class T> constexpr bool is_narrow_or_number = is_builtin_number<T> || sizeof(T) <= 2;
 template <class Sum, class A, class B, class Product>
 constexpr bool is_fused = is_same<Sum, Product> && (is_same<Sum, float> || is_same<Sum, double>) &&
                           is_narrow_or_number<A> && is_narrow_or_number<B>;
