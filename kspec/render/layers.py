@@ -25,7 +25,8 @@ def layers_context(spec: ElementwiseSpec, operation: Fragment) -> Variants | Non
     The first one returns the first term.  The others add those of one layer to the sum so far; the
     last one assigns it.
     """
-    if not spec.terms:
+    layers = spec.terms
+    if not layers:
         return None
     window = next(param for param in spec.inputs if param.name in spec.windows)
     (output,) = spec.outputs
@@ -37,7 +38,7 @@ def layers_context(spec: ElementwiseSpec, operation: Fragment) -> Variants | Non
     def variant(items: str, *lines: str) -> Variant:
         return Variant(items, before, replace(operation, text=";\n".join(lines)))
 
-    (first, *rest), *others = spec.terms
+    (first, *rest), *others = layers
     parts = []
     for number, terms in enumerate([rest, *others]):
         *lines, total = _added(terms)
