@@ -51,22 +51,25 @@ template <int PACK, int W, class... Reaches> struct WindowTile {
     NARROW = farthest(0) <= 1,
     TALL = HIGH > 4,
     LARGE = VOLUME > 64,  // each element costs a copy of the operation's code
-    FLAT = W == 2 && HIGH < 1 && VOLUME > 16 && !LARGE,  // rows have nothing in common
-    BYTES = W == 2 && PACK > 8 && VOLUME < 10,           // instructions limit them
+    ALONG = W == 2 && HIGH < 1 && VOLUME > 9 && !LARGE,  // rows have nothing in common
+    FLAT = ALONG && VOLUME > 16,
+    WAITING = ALONG && VOLUME < 48 && (!FLAT || PACK == 4),  // most of the time, for loads
+    BYTES = W == 2 && PACK > 8 && VOLUME < 10,               // instructions limit them
     PLAIN = !TALL && !LARGE,
     HEAVY = W == 2 && VOLUME > 36 && HIGH == 3 && PLAIN,  // so do they here
     DEEP = W > 2 && PLAIN,
-    THREADS = FLAT || BYTES || DEEP ? 128 : 256,
+    SPARSE = DEEP && VOLUME <= 16,
+    THREADS = FLAT || BYTES || (DEEP && !SPARSE) ? 128 : 256,
     STEPS = W == 2 && VOLUME > 9 && PLAIN && !HEAVY ? 2 : 1,
     // On a multiprocessor: with fewer of them, a thread has more registers.
     BLOCKS = TALL || LARGE             ? 2
              : HEAVY                   ? 3
-             : DEEP                    ? (VOLUME > 16 ? 5 : 8)
-             : FLAT                    ? 10
+             : DEEP                    ? (SPARSE ? 4 : 5)
+             : FLAT                    ? (WAITING ? 12 : 10)
              : VOLUME > 16 && HIGH < 1 ? 5
              : BYTES                   ? 6
                                        : 4,
-    PREFETCHED = HEAVY,
+    PREFETCHED = HEAVY || WAITING,
     LAYERED = 0,
     // Edges are a part of the work where there are many, or where they are thick.
     PACKED_EDGES = !LARGE && (W > 2 || TALL),
@@ -99,9 +102,10 @@ template <int PACK, int W, class OneReach> struct LayeredTile : WindowTile<PACK,
   typedef OneReach Reach;
   enum {
     VOLUME = Plain::VOLUME,
-    THREADS = W > 2 ? 128 : 256,
+    MIDDLE = VOLUME > 27 && VOLUME < 65,
+    THREADS = W < 3 ? 256 : PACK != 4 ? 128 : MIDDLE ? 256 : 320,
     STEPS = 1,
-    BLOCKS = W > 2         ? (VOLUME > 27 && VOLUME < 65 ? 4 : 5)
+    BLOCKS = W > 2         ? (PACK == 4 ? 2 : MIDDLE ? 4 : 5)
              : PACK > 8    ? 2
              : VOLUME > 25 ? 3
                            : 4,

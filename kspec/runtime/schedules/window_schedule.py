@@ -149,7 +149,9 @@ def _tile(
     heavy = axes == 2 and volume > 36 and high == 3 and plain
     deep = axes > 2 and plain
     layered = any(window.layered for window in windows)
-    threads = 128 if flat or narrow or deep or (layered and axes > 2) else _THREADS
+    threads = 128 if flat or narrow or (deep and volume > 16) else _THREADS
+    if layered:
+        threads = _layered_threads(axes, volume, most)
     if pack == 1 and (axes == 1 or (axes == 2 and most <= 4)) and plain and not flat:
         staged = _stage(windows, sizes, extents, most, threads)
         if staged.shared_mem <= _ROOM:
@@ -177,6 +179,13 @@ def _tile(
         rows, planes = _layered(axes, volume, pack)
     own = (lanes * pack, threads // lanes * rows, planes, 1)[:axes]
     return _Tile(threads, (*own[:-1], own[-1] * steps))
+
+
+def _layered_threads(axes: int, volume: int, most: int) -> int:
+    """Return the threads of a block, as ``kspec::LayeredTile``."""
+    if axes < 3:
+        return _THREADS
+    return 128 if most != 4 else _THREADS if 27 < volume < 65 else 320
 
 
 def _layered(axes: int, volume: int, pack: int) -> tuple[int, int]:
