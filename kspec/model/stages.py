@@ -103,6 +103,14 @@ def scan_columns(ndim: int) -> str:
     return f"kspec::ScanColumns<{strided_capacity(ndim)}>"
 
 
+def scan_walks(ndim: int) -> str:
+    """Return the smallest layout of scans of many neighbouring rows; see `scan_lines`.
+
+    Each block has all elements of its rows.
+    """
+    return f"kspec::ScanWalks<{strided_capacity(ndim)}>"
+
+
 def scan_waves(ndim: int) -> str:
     """Return the smallest layout of long scans of contiguous rows; see `scan_lines`.
 

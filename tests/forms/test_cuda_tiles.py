@@ -21,7 +21,13 @@ from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.kernels.forms import scan, segments
 from kspec.runtime.memory.workspace import KeptScratch
 from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
-from kspec.runtime.schedules.scan_schedule import ScanSchedule, ScanTile, column_tile
+from kspec.runtime.schedules.scan_schedule import (
+    ScanSchedule,
+    ScanTile,
+    column_tile,
+    high_tile,
+    walked_tile,
+)
 from kspec.runtime.schedules.segment_schedule import Parts, SegmentTile
 from tests.forms.kernels import (
     CSR,
@@ -48,6 +54,7 @@ SMALL_AND_LARGE = ("bool", "int8", "uint16", "float16", "bfloat16", "complex64",
 PROCESSORS, ROOM = 3, 232_448
 LINES = {"scan": "kspec::ScanLines<8>", "segments": "kspec::SegmentLines<8>"}
 COLUMNS = {"scan": "kspec::ScanColumns<8>", "segments": "kspec::SegmentColumns<8>"}
+WALKS = "kspec::ScanWalks<8>"
 
 
 @pytest.fixture(autouse=True)
@@ -347,18 +354,19 @@ class TestScanWaves:
 
 class TestScanColumns:
     @pytest.fixture(autouse=True, params=[10**6, 0], ids=["divided", "walking"])
-    def ways_through_tiles(
-        self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def walks(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
         """Let other blocks, or the same, go on with the next tiles."""
         monkeypatch.setattr(scan_schedule, "_WALKING_BLOCKS", request.param)
+        return not request.param
 
     @ways
     @pytest.mark.parametrize("name", TILED)
     def test_every_kernel(
-        self, name: str, way: dict[str, bool], schedules: list[ScanSchedule]
+        self, name: str, way: dict[str, bool], walks: bool, schedules: list[ScanSchedule]
     ) -> None:
-        model, tile = MODELS[name], column_tile(size_of(name))
+        model, size = MODELS[name], size_of(name)
+        walks = walks and size <= 96
+        tile = walked_tile(size) if walks else high_tile(size)
         kernel = anew(model.kernel)
         for length, rows in [
             (1, 9),
@@ -370,12 +378,14 @@ class TestScanColumns:
             inputs = model.draw(length, rows)
             wanted = model.scan(inputs, 0, **way)
             model.check(kernel.scan(*inputs, axis=0, **way), wanted, f"{length} by {rows}")
-            assert schedules[-1].layout == COLUMNS["scan"]
+            assert schedules[-1].layout == (WALKS if walks else COLUMNS["scan"])
             assert schedules[-1].division.tiles == -(-length // tile)
             assert schedules[-1].division.chains == -(-rows // 32)
 
-    def test_more_tiles_than_a_group(self, threads: None, schedules: list[ScanSchedule]) -> None:
-        model, tile = MODELS["matrices"], column_tile(32)
+    def test_more_tiles_than_a_group(
+        self, threads: None, walks: bool, schedules: list[ScanSchedule]
+    ) -> None:
+        model, tile = MODELS["matrices"], walked_tile(32) if walks else high_tile(32)
         kernel = anew(model.kernel)
         for count, rows in ((33, 40), (70, 9)):
             inputs = model.draw(count * tile - 5, rows)
@@ -383,14 +393,14 @@ class TestScanColumns:
             assert schedules[-1].division.tiles == count
 
     def test_more_groups_than_a_group(self, schedules: list[ScanSchedule]) -> None:
-        model, tile = MODELS["wide"], column_tile(192)
+        model, tile = MODELS["wide"], high_tile(192)
         kernel = anew(model.kernel)
         (x,) = model.draw(40 * 7 * tile + tile + 7, 8)
         for way in (WAYS[0], WAYS[3]):
             model.check(kernel.scan(x, axis=0, **way), model.scan((x,), 0, **way))
         assert schedules[-1].division.groups == 41
 
-    def test_strides(self, schedules: list[ScanSchedule]) -> None:
+    def test_strides(self, walks: bool, schedules: list[ScanSchedule]) -> None:
         kernel = anew(SUM)
         x = integers(3, 300, 40)
         for view in (x, x[:, ::-1], x[..., ::-1], x[:, ::2, ::2], x[::2, 1:, 1:], x[0]):
@@ -399,7 +409,7 @@ class TestScanColumns:
                 np.testing.assert_array_equal(
                     kernel.scan(view, axis=axis, **way), scanned_sum(view, axis=axis, **way)
                 )
-                assert schedules[-1].layout == COLUMNS["scan"]
+                assert schedules[-1].layout == (WALKS if walks else COLUMNS["scan"])
 
     def test_in_place(self) -> None:
         kernel = anew(SUM)
@@ -729,7 +739,7 @@ class TestScratch:
         model = MODELS["wide"]
         kernel = anew(model.kernel)
         for seed in range(6):
-            inputs = model.draw(40 * column_tile(192), 40, seed=seed)
+            inputs = model.draw(40 * high_tile(192), 40, seed=seed)
             model.check(kernel.scan(*inputs, axis=0), model.scan(inputs, 0))
             assert launches() == seed + 1
         assert kernel.cache_info().plans == 1

@@ -31,6 +31,8 @@ from kspec.runtime.schedules.scan_schedule import (
     ScanTile,
     choose_scan,
     column_tile,
+    high_tile,
+    walked_tile,
 )
 from kspec.runtime.schedules.segment_schedule import (
     BOUNDS,
@@ -90,11 +92,11 @@ class TestParts:
         parts = Parts.of(tiles, 100, 0, 4)
         assert (parts.tiles, parts.blocks, parts.chains, parts.groups) == (blocks, blocks, 1, 0)
 
-    def test_the_end_of_a_segment_is_as_much_work_as_8_elements(self) -> None:
+    def test_the_end_of_a_segment_is_as_much_work_as_16_elements(self) -> None:
         assert Parts.of(3, 100, 0, 4).work == 100
-        assert Parts.of(3, 100, 30, 4).work == 180
-        assert Parts.of(3, 100, 1, 4).work == 103  # 308 for 3 blocks: the last one has less
-        assert Parts.of(2048, 100, 2048, 4).work == 216
+        assert Parts.of(3, 100, 30, 4).work == 260
+        assert Parts.of(3, 100, 1, 4).work == 106  # 316 for 3 blocks: the last one has less
+        assert Parts.of(2048, 100, 2048, 4).work == 232
 
 
 PROLOGUE = '#include "kspec/elements.cuh"\n#include "kspec/reduce.cuh"\n'
@@ -119,13 +121,14 @@ def test_tiles_are_those_of_the_headers() -> None:
         "  typedef kspec::ScanTile<Acc, PACK> Tile;\n"
         "  *out++ = Tile::THREADS, *out++ = Tile::SIZE;\n"
         "  *out++ = Tile::V, *out++ = kspec::ColumnTile<Acc>::SIZE;\n"
+        "  *out++ = kspec::HighTile<Acc>::SIZE, *out++ = kspec::WalkedTile<Acc>::SIZE;\n"
         "  *out++ = kspec::LookBack<Acc, 32, 1>::GROUP, *out++ = kspec::LookBack<Acc, 7, 32>::GROUP;\n"
         "  struct alignas(16) Wide { Acc acc; };\n"
         "  *out++ = sizeof(kspec::SegmentPart<Acc>), *out++ = sizeof(kspec::SegmentPart<Wide>);\n"
         "}\n"
         f"__global__ void all_tiles(int* out) {{\n{rows}\n}}\n"
     )
-    found = np.zeros((len(SIZES) * len(packs), 8), "int32")
+    found = np.zeros((len(SIZES) * len(packs), 10), "int32")
     block = marshal.PackedParameters([struct.pack("P", found.ctypes.data)])
     kernel = compiled(text, "all_tiles", before="#undef KSPEC_HOST\n")
     kernel.launch((1, 1, 1), (1, 1, 1), block.address)
@@ -133,11 +136,12 @@ def test_tiles_are_those_of_the_headers() -> None:
     for n, pack in itertools.product(SIZES, packs):
         tile, groups = ScanTile.of(n, pack), (LookBack(1, n), LookBack(1, n, 1, SIDE))
         wanted.append([tile.threads, tile.size, tile.pack, column_tile(n)])
+        wanted[-1] += [high_tile(n), walked_tile(n)]
         wanted[-1] += [one.group for one in groups]
-    assert found[:, :6].tolist() == wanted
+    assert found[:, :8].tolist() == wanted
     parts = np.repeat([Parts(2, n).part for n in SIZES], len(packs))
     aligned = np.repeat([Parts(2, -(-n // 16) * 16).part for n in SIZES], len(packs))
-    assert (found[:, 6] <= parts).all() and (found[:, 7] == aligned).all()
+    assert (found[:, 8] <= parts).all() and (found[:, 9] == aligned).all()
 
 
 def test_segment_tiles_are_those_of_the_headers() -> None:
@@ -243,8 +247,9 @@ PACKED = {
     "kspec::Reduction<kspec::ScanLines<8>, 3, 2>": scan_schedule(operands=5),
     "kspec::Reduction<kspec::ScanLines<64>, 1, 1>": scan_schedule(*[2] * 9),
     "kspec::Reduction<kspec::ScanColumns<8>, 1, 1>": scan_schedule(64, columns=True),
+    "kspec::Reduction<kspec::ScanWalks<8>, 1, 1>": scan_schedule(1 << 20, columns=True),
     "kspec::Reduction<kspec::ScanColumns<64>, 2, 1>": scan_schedule(
-        64, *[2] * 8, columns=True, operands=3
+        8, *[2] * 8, columns=True, operands=3
     ),
     "kspec::Reduction<kspec::SegmentLines<8>, 1, 1>": segment_schedule(),
     "kspec::Reduction<kspec::SegmentLines<8>, 2, 3>": segment_schedule(operands=5),
@@ -446,11 +451,11 @@ class TestScans:
         [
             ((1 << 20,), 0, "ScanLines", 171),
             ((1024, 1024), 1, "ScanLines", 171),
-            ((1024, 1024), 0, "ScanColumns", 32 * 8),
+            ((1024, 1024), 0, "ScanColumns", 32 * 2),
             ((1000, 7), 0, "ScanLines", 4),
-            ((1000, 8), 0, "ScanColumns", 8),
-            ((50, 1000, 33), 1, "ScanColumns", 52 * 8),
-            ((50, 1000, 33), 0, "ScanColumns", 1032),
+            ((1000, 8), 0, "ScanColumns", 2),
+            ((50, 1000, 33), 1, "ScanColumns", 52 * 2),
+            ((50, 1000, 33), 0, "ScanWalks", 1032),
             ((1, 1), 0, "ScanLines", 1),
         ],
     )

@@ -31,6 +31,7 @@ struct Columns {};     // neighbouring outputs are neighbours in memory: packs o
 // Scans, which make an output of each element and all before it, with up to so many axes beside theirs.
 template <int AXES> struct ScanLines {};    // tiles of elements that follow each other
 template <int AXES> struct ScanColumns {};  // neighbouring threads scan neighbouring rows
+template <int AXES> struct ScanWalks {};    // the same by blocks that have all elements of their rows
 template <int AXES> struct ScanWaves {};    // such tiles by blocks that stay, of contiguous operands
 
 // Reductions of segments of the first axis, likewise.

@@ -30,6 +30,8 @@ struct Reduction<ScanLines<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTP
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanColumns<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 template <int AXES, int INPUTS, int OUTPUTS>
+struct Reduction<ScanWalks<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
+template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<ScanWaves<AXES>, INPUTS, OUTPUTS> : ScanPlan<AXES, INPUTS, OUTPUTS> {};
 
 // Blocks of small accumulators are to wait for each other beside blocks that load.
@@ -90,6 +92,10 @@ inline void reduce(const Op& op, const Reduction<ScanLines<AXES>, I, O>& plan, c
 }
 template <class Op, int AXES, int I, int O, class... Inputs>
 inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan, const Inputs&...) {
+  scan_rows(op, plan);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+inline void reduce(const Op& op, const Reduction<ScanWalks<AXES>, I, O>& plan, const Inputs&...) {
   scan_rows(op, plan);
 }
 template <class Op, int AXES, int I, int O, class... Inputs>

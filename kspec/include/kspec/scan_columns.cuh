@@ -1,6 +1,7 @@
 // Scans along an axis whose neighbours in memory are far apart: a warp takes 32 rows that lie side by
 // side, a thread some elements of one row, and a block 32 rows in a tile of elements. If there are
-// enough rows for all multiprocessors, a block goes through all tiles of its rows.
+// enough rows for all multiprocessors, a block goes through all tiles of its rows; otherwise its tile
+// is high, for each has to hear from those before it.
 #pragma once
 
 #include "kspec/carry.cuh"
@@ -8,14 +9,28 @@
 
 namespace kspec {
 
-// kspec/runtime/schedules/scan_schedule.py agrees.
-template <class Acc> struct ColumnTile {
+// Tiles of rows side by side, MOST elements of a thread. kspec/runtime/schedules/scan_schedule.py has
+// the same.
+template <class Acc, int MOST = 16> struct ColumnTile {
   enum {
     SIDE = 32,
     WARPS = 8,
-    ITEMS = sizeof(Acc) > 16 ? 4 : sizeof(Acc) > 4 ? 8 : 16,  // of a thread
-    SIZE = WARPS * ITEMS,                                     // of a row
+    ITEMS = sizeof(Acc) > 16 ? 4 : sizeof(Acc) > 4 ? MOST / 2 : MOST,  // of a thread
+    SIZE = WARPS * ITEMS,                                              // of a row
     WALKS = sizeof(Acc) <= 96  // a block may have all tiles: there is shared memory for it
+  };
+};
+// Where a block has all tiles, and where it has one.
+template <class Acc> struct WalkedTile : ColumnTile<Acc, 12> {};
+template <class Acc> struct HighTile : ColumnTile<Acc> {
+  enum {
+    WORDS = sizeof(Acc) <= 4    ? 1
+            : sizeof(Acc) <= 8  ? 2
+            : sizeof(Acc) <= 16 ? 4
+            : sizeof(Acc) <= 32 ? 8
+                                : 16,
+    ITEMS = WORDS > 1 ? 64 / WORDS : 80,
+    SIZE = ColumnTile<Acc>::WARPS * ITEMS
   };
 };
 
@@ -24,13 +39,13 @@ template <class Op> struct ColumnWarps {
   typedef typename Op::_Acc Acc;
   typedef ColumnTile<Acc> Tile;
   enum { OTHERS = Tile::WARPS - 1 };  // the last warp keeps its own, and speaks for the tile
-  // And what is before the next tile, of two that follow each other.
-  enum { SLOTS = OTHERS + 2 * Tile::WALKS };
+  // In a block that has all tiles, also what is before the next one, of two that follow each other.
+  enum { SLOTS = OTHERS, WALKED_SLOTS = OTHERS + 2 };
 
   const Op& op;
   Carry<Acc>* const shared;  // the lane's
 
-  // `memory` is for SLOTS * SIDE carries.
+  // `memory` is for so many times SIDE carries.
   __device__ inline ColumnWarps(const Op& op, unsigned char* memory)
       : op(op), shared(reinterpret_cast<Carry<Acc>*>(memory) + threadIdx.x % 32) {}
 
@@ -115,7 +130,7 @@ template <bool WALKS, class Op, int AXES, int I, int O>
 __device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& plan,
                                    unsigned char* memory) {
   typedef typename Op::_Acc Acc;
-  typedef ColumnTile<Acc> Tile;
+  typedef typename Choose<WALKS, WalkedTile<Acc>, HighTile<Acc>>::type Tile;
   const ColumnWarps<Op> warps(op, memory);
   const Ticket tile = WALKS ? Ticket{(ptrdiff_t)blockIdx.x, 0} : take_tile(plan);
   ptrdiff_t number = WALKS ? 0 : tile.number / plan.chains;
@@ -173,18 +188,18 @@ __device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& pla
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan,
                               const Inputs&...) {
-  typedef typename Op::_Acc Acc;
-  typedef ColumnTile<Acc> Tile;
-  // Once: memory of each would be beside that of the other.
-  __shared__ __align__(16) unsigned char
-      memory[ColumnWarps<Op>::SLOTS * Tile::SIDE * sizeof(Carry<Acc>)];
-  if constexpr (Tile::WALKS) {
-    if (plan.groups == 0) {
-      scan_beside<true>(op, plan, memory);
-      return;
-    }
-  }
+  typedef Carry<typename Op::_Acc> One;
+  __shared__ __align__(16) unsigned char memory[ColumnWarps<Op>::SLOTS * 32 * sizeof(One)];
   scan_beside<false>(op, plan, memory);
+}
+template <class Op, int AXES, int I, int O, class... Inputs>
+__device__ inline void reduce(const Op& op, const Reduction<ScanWalks<AXES>, I, O>& plan,
+                              const Inputs&...) {
+  typedef Carry<typename Op::_Acc> One;
+  if constexpr (ColumnTile<typename Op::_Acc>::WALKS) {
+    __shared__ __align__(16) unsigned char memory[ColumnWarps<Op>::WALKED_SLOTS * 32 * sizeof(One)];
+    scan_beside<true>(op, plan, memory);
+  }
 }
 
 }  // namespace kspec

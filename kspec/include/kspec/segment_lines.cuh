@@ -12,7 +12,7 @@
 
 namespace kspec {
 
-enum { SEGMENT_WORK = 8 };  // kspec/runtime/schedules/segment_schedule.py agrees
+enum { SEGMENT_WORK = 16 };  // kspec/runtime/schedules/segment_schedule.py agrees
 
 // The elements of a tile whose packs have `V`, or single ones, if V is 1, of inputs with so many BYTES,
 // the first with FIRST; kspec/runtime/schedules/segment_schedule.py agrees.
@@ -257,8 +257,13 @@ __device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, 
     const unsigned int* const word = shared.bits + item / 32;
     const unsigned int begins =
         (__funnelshift_r(word[0], word[1], item % 32) | ~which) & (~0u >> (32 - Tile::ITEMS));
-    run_items(op, value, begins);
-    store_items<V>(made + item, value);
+    if (__any_sync(0xffffffffu, begins != 0)) {
+      run_items(op, value, begins);
+      store_items<V>(made + item, value);
+    } else {  // only the last element of each thread may be that of a segment
+      run_items(op, value, 0);
+      made[item + Tile::ITEMS - 1] = value[Tile::ITEMS - 1];
+    }
     Carry<Acc> tail;
     const Carry<Acc> before =
         before_items<WARPS>(op, value[Tile::ITEMS - 1], begins != 0, warps, tail);

@@ -24,6 +24,7 @@ from kspec.model.stages import (
     rolling,
     scan_columns,
     scan_lines,
+    scan_walks,
     scan_waves,
     segment_columns,
     segment_lines,
@@ -37,7 +38,7 @@ WITH_EMPTY = {SEGMENTS: "an empty segment", BY_KEY: "an output without elements"
 
 # Layouts of forms, each for so many collapsed axes (`kspec.model.stages`).
 LAYOUTS: dict[str, tuple[Callable[[int], str], ...]] = {
-    SCAN: (scan_lines, scan_columns, scan_waves),
+    SCAN: (scan_lines, scan_columns, scan_walks, scan_waves),
     SEGMENTS: (segment_lines, segment_columns),
     BY_KEY: (key_cells, key_runs, key_groups, key_sorted, key_bins),
     WINDOW: tuple(functools.partial(rolling, axes) for axes in range(1, MAX_AXES + 1)),

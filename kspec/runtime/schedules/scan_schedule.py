@@ -1,8 +1,9 @@
 """Schedules of scans: axes in, layout, geometry and packed plan out.
 
-The layouts are ``ScanLines``, ``ScanWaves`` and ``ScanColumns`` of ``kspec/layout.cuh``; this
-module packs ``kspec::ScanPlan``.  The choice depends on strides, alignment, sizes and the device
-alone, and tiles are always joined in the same order, so equal calls give equal bits.
+The layouts are ``ScanLines``, ``ScanWaves``, ``ScanColumns`` and ``ScanWalks`` of
+``kspec/layout.cuh``; this module packs ``kspec::ScanPlan``.  The choice depends on strides,
+alignment, sizes and the device alone, and tiles are always joined in the same order, so equal
+calls give equal bits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kspec.model.stages import (
     pack_size,
     scan_columns,
     scan_lines,
+    scan_walks,
     scan_waves,
     strided_capacity,
 )
@@ -75,7 +77,23 @@ class ScanTile:
 
 def column_tile(accumulator: int) -> int:
     """Return the elements of a row in a ``kspec::ColumnTile``."""
-    return 8 * (4 if accumulator > 16 else 8 if accumulator > 4 else 16)
+    return _column_tile(accumulator, 16)
+
+
+def walked_tile(accumulator: int) -> int:
+    """Return the elements of a row in a ``kspec::WalkedTile``."""
+    return _column_tile(accumulator, 12)
+
+
+def high_tile(accumulator: int) -> int:
+    """Return the elements of a row in a ``kspec::HighTile``."""
+    sizes = 4, 8, 16, 32, accumulator
+    words = next(2**k for k, size in enumerate(sizes) if accumulator <= size)
+    return 8 * (64 // words if words > 1 else 80)
+
+
+def _column_tile(accumulator: int, most: int) -> int:
+    return 8 * (4 if accumulator > 16 else most // 2 if accumulator > 4 else most)
 
 
 @dataclass(frozen=True)
@@ -278,15 +296,14 @@ def choose_scan(
         return _packed(scanned, scan_lines, 1, LookBack(1, chains=blocks))
     accumulator = accumulator_size()
     if _is_beside(scanned):
-        tiles = -(-scanned.length // column_tile(accumulator))
         chains = -(-scanned.rows.size // SIDE)
-        walks = accumulator <= _WALKING and chains >= _WALKING_BLOCKS * gpu.multiprocessors
-        kind = (
-            Walk(tiles, accumulator, chains)
-            if walks
-            else LookBack(tiles, accumulator, chains, SIDE)
-        )
-        return _packed(scanned, scan_columns, COLUMN_THREADS, kind)
+        if accumulator <= _WALKING and chains >= _WALKING_BLOCKS * gpu.multiprocessors:
+            tiles = -(-scanned.length // walked_tile(accumulator))
+            walk = Walk(tiles, accumulator, chains)
+            return _packed(scanned, scan_walks, COLUMN_THREADS, walk)
+        tiles = -(-scanned.length // high_tile(accumulator))
+        high = LookBack(tiles, accumulator, chains, SIDE)
+        return _packed(scanned, scan_columns, COLUMN_THREADS, high)
     strides = scanned.rows.strides
     pack = pack_size(one.pack_width for one in members)
     tile = ScanTile.of(accumulator, pack)

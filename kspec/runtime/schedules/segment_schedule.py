@@ -38,7 +38,7 @@ _CHUNK = 256  # kspec::CHUNK
 _STATIC = 3072  # bytes of shared memory that a block has besides, at most
 _LONGEST = 32  # tiles of a stretch
 _STRETCHES = 1024  # that there are at least before they become longer
-_WORK = 8  # kspec::SEGMENT_WORK: of a segment's end, in elements
+_WORK = 16  # kspec::SEGMENT_WORK: of a segment's end, in elements
 
 
 @dataclass(frozen=True)

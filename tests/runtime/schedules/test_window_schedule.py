@@ -22,7 +22,7 @@ NEAR = ((1, 1), (1, 1))
         ((1000, 512), NEAR, 1, 1 * 32),
         ((1000, 2048), NEAR, 1, 1 * 125),  # 2048 columns, 8 rows
         ((64, 64, 128), (*NEAR, (1, 1)), 4, 16 * 8),  # 4 planes, 8 rows
-        ((64, 64, 128), ((0, 0), *NEAR), 4, 64 * 8),  # one plane: they have nothing in common
+        ((64, 64, 128), ((0, 0), *NEAR), 4, 64 * 4),  # one plane, 16 rows
         ((1000, 1001), NEAR, 4, 4 * 42),  # staged: 24 rows
         ((1000, 127), NEAR, 4, 1 * 21),  # 128 columns, 48 rows
         ((1000, 1001), NEAR, 8, 8 * 42),  # two columns of a thread
