@@ -194,7 +194,11 @@ class TestLayouts:
             found = device.numpy(SUM.scan(device.array(x).transpose(*order), axis=axis))
             np.testing.assert_array_equal(found, np.cumsum(x.transpose(order), axis))
 
-    @pytest.mark.parametrize("shape", [(7, 40_000), (40_000, 7), (300_000,), (3, 50_000, 2)])
+    @pytest.mark.parametrize(
+        "shape",
+        [(7, 40_000), (40_000, 7), (300_000,), (3, 50_000, 2), (250, 9_000), (3_000, 40)],
+        ids=str,
+    )
     def test_several_blocks(self, shape: tuple[int, ...], device: ArrayDevice) -> None:
         x = integers(*shape)
         for axis in range(len(shape)):

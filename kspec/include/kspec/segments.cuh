@@ -97,9 +97,10 @@ struct Reduction<SegmentLines<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<SegmentColumns<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
 
-// Shared memory of a multiprocessor holds the tiles of so many blocks, if accumulators are small.
+// Shared memory of a multiprocessor holds the tiles of so many blocks, if accumulators are small. Maps of
+// several inputs may gather from others: more registers have more of these loads in flight.
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> {
-  enum { value = sizeof(Acc) > 8 ? 0 : 3 };
+  enum { value = sizeof(Acc) > 8 ? 0 : sizeof...(Inputs) > 1 ? 2 : 3 };
 };
 
 #ifdef KSPEC_CHUNKED
