@@ -59,7 +59,7 @@ class Refused(Exception):
 
 
 class PlanCache(Generic[PlanT]):
-    """The plans of one entry, for the first keys and those that come twice.
+    """The plans of one entry, for the first keys and those that come again.
 
     Shapes that change at every call leave next to none. Looking up needs no lock; the oldest plan
     goes when there are too many.
@@ -242,6 +242,7 @@ class CacheEntry:
             "integers": math.gcd,  # takes integers only: 2.0, which is none, equals 2
             "plans": self.cache.plans,
             "prod": math.prod,
+            "shapes": set(),
             "stream_handle": stream_handle,
             **others,
         }

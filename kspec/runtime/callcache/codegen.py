@@ -24,6 +24,7 @@ from kspec.runtime.libraries.array_access import Access, access_of
 _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
 _ADDRESS = "{p}"
+_MAX_SHAPES = 1024  # that a function remembers
 
 
 @dataclass(frozen=True)
@@ -253,18 +254,14 @@ def render_call(calls: CallType, *, any_shape: bool = False) -> str:
     if calls.is_aligned:
         each = ", ".join(f"{_pointer(name)} & {_LOW}" for name in calls.arrays)
         keyed.append(f"low and ({each},)")
-    body = [
-        *calls.opening,
-        *_read(calls),
-        *_streams(calls),
-        f"key = ({', '.join((*keyed, *calls.options, *calls.extra, 'handle'))})",
-    ]
+    key = f"key = ({', '.join((*keyed, *calls.options, *calls.extra, 'handle'))})"
+    body = [*calls.opening, *_read(calls), *_streams(calls)]
     if any_shape:
         dynamic = ["try:", *_indented(_by_dynamic_plan(calls), 1), "except Exception: plan = None"]
-        body += ["plan = plans.get(key)", "if plan is None:", *_indented(dynamic, 1)]
+        body += [*_by_shape(calls, key), "if plan is None:", *_indented(dynamic, 1)]
         body += ["else:", *_indented(_by_plan(calls), 1)]
     else:
-        body += ["plan = plans[key]", *_by_plan(calls)]
+        body += [key, "plan = plans[key]", *_by_plan(calls)]
     return "\n".join(
         [
             f"def call(kernel, {', '.join(calls.parameters)}):",
@@ -300,6 +297,24 @@ def _by_plan(calls: CallType) -> list[str]:
     ]
 
 
+def _by_shape(calls: CallType, key: str) -> list[str]:
+    """Return the lines that find the plan of a call, or set it to None.
+
+    A new shape has none: it is not worth the making and hashing of a `key`.
+    """
+    return [
+        f"shape = {calls.arrays[0]}.shape",
+        "if shape in shapes:",
+        f"    {key}",
+        "    plan = plans.get(key)",
+        "    if plan is None and comes_again(key): raise KeyError",
+        "else:",
+        "    plan = None",
+        f"    if len(shapes) >= {_MAX_SHAPES}: shapes.clear()",
+        "    shapes.add(shape)",
+    ]
+
+
 def _by_dynamic_plan(calls: CallType) -> list[str]:
     """Return the lines that find a dynamic-shape plan, and make it write a buffer."""
     names = calls.arrays
@@ -307,9 +322,8 @@ def _by_dynamic_plan(calls: CallType) -> list[str]:
     uneven = [_uneven(access) for access in calls.accesses]
     bare = replace(calls, arguments=tuple(replace(one, key="bare") for one in calls.arguments))
     return [
-        f"shape = {names[0]}.shape",
         "n = prod(shape)",
-        f"if low or not n or {' or '.join((*uneven, *unequal))} or comes_again(key): raise Refused",
+        f"if low or not n or {' or '.join((*uneven, *unequal))}: raise Refused",
         f"shapeless = ({', '.join((*_keyed(bare), 'len(shape)', *calls.options, 'handle'))})",
         "plan = dynamic_plans[shapeless]",
         *_refusal(calls),

@@ -471,6 +471,16 @@ class TestMemory:
         (entry,) = kernel._call_cache.entries.values()
         assert len(entry.cache._seen) <= 1024
 
+    def test_a_shape_that_comes_a_third_time_gets_a_plan(self) -> None:
+        kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "third_time")
+        x = np.arange(40.0)
+        for size in range(1, 30):
+            kernel(x[:size])
+        (entry,) = kernel._call_cache.entries.values()
+        for plans in (8, 8, 9, 9):
+            np.testing.assert_array_equal(kernel(x[:35]), x[:35])
+            assert len(entry.cache.plans) == plans
+
     def test_the_number_of_plans_is_bounded(self) -> None:
         kernel = kspec.ElementwiseKernel("T x", "T y", "y = x", "bounded_again")
         x = np.arange(1000.0)
