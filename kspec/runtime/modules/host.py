@@ -118,12 +118,14 @@ class HostKernel:
 
     def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
         """Return a function that runs the kernel, and one that sets the launch's size."""
-        start = self.prepare(launch, params)
+        start, size = self.prepare(launch, params), (launch.grid, launch.block)
 
         def resize(blocks: int, threads: int) -> None:
-            nonlocal start
-            size = (blocks, 1, 1), (threads, 1, 1)
-            start = self.prepare(replace(launch, grid=size[0], block=size[1]), params)
+            nonlocal start, size
+            wanted = (blocks, 1, 1), (threads, 1, 1)
+            if wanted != size:
+                grid, block = size = wanted
+                start = self.prepare(replace(launch, grid=grid, block=block), params)
 
         return (lambda: start()), resize
 

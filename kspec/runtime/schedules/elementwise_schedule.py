@@ -255,8 +255,10 @@ def host_threads(size: int, single: bool, block: int = _CUPY_BLOCK) -> tuple[int
     """Return the number of threads that share a loop, and of those in a block."""
     if single:
         return size, min(size, block)
-    # A few a core balance the load.
-    return min(-(-size // _HOST_CHUNK), 4 * config.host_threads()), 1
+    threads = -(-size // _HOST_CHUNK)
+    if threads > 1:  # to count cores takes as long as to add a few thousand numbers
+        threads = min(threads, 4 * config.host_threads())  # a few a core balance the load
+    return threads, 1
 
 
 def _in_order(axes: Axes, members: Sequence[Member]) -> list[bool]:
