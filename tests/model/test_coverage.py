@@ -113,7 +113,7 @@ class TestParts:
 
     def test_forms_have_theirs(self) -> None:
         ordered = {"ToAggregates<SegmentLines<8>>", "ToAggregates<SegmentColumns<8>>"}
-        scans = {f"Continued<Scan{one}<8>>" for one in ("Lines", "Columns", "Waves")}
+        scans = {f"Continued<Scan{one}<8>>" for one in ("Lines", "Columns", "Walks", "Waves")}
         joined = {"ToAggregates<FromAggregates<Strided<8>>>", "FromAggregates<Strided<8>>"}
         keyed = {f"Counting<{one}>" for one in joined}
         keyed |= {f"ToAggregates<Key{one}<8>>" for one in ("Cells", "Runs", "Groups", "Sorted")}
