@@ -89,7 +89,7 @@ y = a.row[0][2]
 }  // namespace kspec_biquad
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_biquad::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_biquad::_Op<T>::_Acc, kspec::In<T>, kspec::In<T>, kspec::In<T>, kspec::In<T>, kspec::In<T>, kspec::In<T>>::value)
 biquad(
     const __grid_constant__ kspec::Reduction<_Layout, 6, 1> _plan,

@@ -61,7 +61,7 @@ y = sqrt(a)
 }  // namespace kspec_l2norm
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_l2norm::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_l2norm::_Op<T>::_Acc, kspec::In<T>>::value)
 l2norm(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
@@ -153,7 +153,7 @@ y = a
 }  // namespace kspec_l2_norm_sq
 template <class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_l2_norm_sq::_Op::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_l2_norm_sq::_Op::_Acc, kspec::In<double>>::value)
 l2_norm_sq(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
@@ -246,7 +246,7 @@ y = rsqrt((double)a / (_in_ind.size() / _out_ind.size()) + eps)
 }  // namespace kspec_rms_scale
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_rms_scale::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_rms_scale::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
 rms_scale(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 1> _plan,
@@ -365,7 +365,7 @@ y = a.log_value()
 }  // namespace kspec_logsumexp
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_logsumexp::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_logsumexp::_Op<T>::_Acc, kspec::In<T>>::value)
 logsumexp(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,

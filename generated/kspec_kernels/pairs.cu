@@ -69,7 +69,7 @@ r = a
 }  // namespace kspec_gauss_sum
 template <class T, class _Layout, int d>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_gauss_sum::_Op<T, d>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_gauss_sum::_Op<T, d>::_Acc, kspec::Core<kspec::In<T>, d>, kspec::Core<kspec::In<T>, d>, kspec::In<T>>::value)
 gauss_sum(
     const __grid_constant__ kspec::Reduction<_Layout, 3, 1> _plan,
@@ -160,7 +160,7 @@ index = a.index; distance = a.distance
 }  // namespace kspec_nearest
 template <class T, class _Layout, int d>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_nearest::_Op<T, d>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_nearest::_Op<T, d>::_Acc, kspec::Core<kspec::In<T>, d>, kspec::Core<kspec::In<T>, d>>::value)
 nearest(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 2> _plan,

@@ -61,7 +61,7 @@ y = a
 }  // namespace kspec_csr_product
 template <class T, class _Layout, int _NDIM_x>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_csr_product::_Op<T, _NDIM_x>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_csr_product::_Op<T, _NDIM_x>::_Acc, kspec::In<T>, kspec::In<int>>::value)
 csr_product(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 1> _plan,

@@ -72,7 +72,7 @@ index = a.index
 }  // namespace kspec_argmax
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_argmax::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_argmax::_Op<T>::_Acc, kspec::In<T>>::value)
 argmax(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
@@ -174,7 +174,7 @@ variance = a.squares / fmax(a.count - ddof, 0.0) + (a.mean - a.mean);
 }  // namespace kspec_mean_var
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_mean_var::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_mean_var::_Op<T>::_Acc, kspec::In<T>, kspec::In<double>>::value)
 mean_var(
     const __grid_constant__ kspec::Reduction<_Layout, 2, 2> _plan,
@@ -298,7 +298,7 @@ y = a
 }  // namespace kspec_total
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_total::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_total::_Op<T>::_Acc, kspec::In<T>>::value)
 total(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
@@ -388,7 +388,7 @@ y = a / (_in_ind.size() / _out_ind.size())
 }  // namespace kspec_mean
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_mean::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_mean::_Op<T>::_Acc, kspec::In<T>>::value)
 mean(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 1> _plan,
@@ -481,7 +481,7 @@ total = a; count = (_in_ind.size() / _out_ind.size())
 }  // namespace kspec_histogram
 template <class T, class _Layout>
 __global__ void __launch_bounds__(
-    kspec::MaxThreads<_Layout>::value,
+    kspec::MaxThreads<_Layout, typename kspec_histogram::_Op<T>::_Acc>::value,
     kspec::MinBlocks<_Layout, typename kspec_histogram::_Op<T>::_Acc, kspec::In<T>>::value)
 histogram(
     const __grid_constant__ kspec::Reduction<_Layout, 1, 2> _plan,

@@ -55,13 +55,20 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     assert made
 
 
-@pytest.fixture(params=["bins", "few", "groups", "many"])
+@pytest.fixture(params=["bins", "few", "groups", "some", "many"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Take shared memory of threads or warps, or, as if there were too many keys, of the device."""
+    """Take shared memory of threads or warps, or, as if there were too many keys, of the device.
+
+    Numbers in any order take that of blocks with groups, with some only for some of the keys.
+    """
     if request.param != "bins":
         monkeypatch.setattr(key_schedule, "_FEWEST", 1024)
-    if request.param in ("groups", "many"):
+    if request.param in ("groups", "some", "many"):
         monkeypatch.setattr(key_schedule, "_SHARED", 0)
+    if request.param == "some":
+        monkeypatch.setattr(key_schedule, "_STATIC", _ROOM - 30)
+    if request.param == "many":
+        monkeypatch.setattr(key_schedule, "_DENSE", float("inf"))
     if request.param == "groups":
         monkeypatch.setattr(key_schedule, "_FEWEST_GROUPED", 0)
     return str(request.param)
@@ -85,7 +92,7 @@ class TestInOrder:
                 wanted = {BINS}
             elif name == "max":
                 wanted = {CELLS}
-            elif memory == "many":
+            elif memory in ("some", "many"):
                 wanted = {SORTED}
             elif memory == "groups":  # of one column and narrow accumulators
                 wanted = {GROUPS, SORTED}
@@ -116,9 +123,8 @@ class TestInOrder:
         first = kernel.by_key(x, keys, 90)
         np.testing.assert_allclose(first, sums_by_key(x.astype("float64"), keys, 90), rtol=1e-3)
         assert kernel.by_key(x, keys, 90).tobytes() == first.tobytes()
-        assert (
-            schedules[-1].layout
-            == {"bins": BINS, "few": RUNS, "groups": GROUPS, "many": SORTED}[memory]
+        assert schedules[-1].layout == {"bins": BINS, "few": RUNS, "groups": GROUPS}.get(
+            memory, SORTED
         )
 
 
@@ -175,7 +181,7 @@ class TestInAnyOrder:
                 np.testing.assert_array_equal(found[0], inputs[0])
             else:
                 model.check(found, model.by_key(inputs, keys, n), f"{shape} {n}")
-            other = CELLS if memory in ("groups", "many") or name in ATOMIC else RUNS
+            other = CELLS if memory not in ("bins", "few") or name in ATOMIC else RUNS
             has_bins = memory == "bins" and name in ATOMIC and len(shape) == 1
             assert schedules[-1].layout == (BINS if has_bins else other)
 
@@ -206,7 +212,7 @@ class TestInAnyOrder:
         ufunc.at(wanted, keys[kept], x[kept])
         np.testing.assert_array_equal(kernel.by_key(x, keys, 9), wanted)
         # There are no atomic operations of bytes, but a word may be swapped.
-        other = CELLS if memory in ("groups", "many") or dtype != "uint8" else RUNS
+        other = CELLS if memory not in ("bins", "few") or dtype != "uint8" else RUNS
         has_bins = memory == "bins" and dtype != "uint8"
         assert schedules[-1].layout == (BINS if has_bins else other)
 
@@ -266,6 +272,14 @@ class TestBoth:
             none = np.zeros(0, int)
             found = anew(kernel).by_key(np.zeros(0), none, 700, deterministic=deterministic)
             assert found.tolist() == [10 if kernel is PLUS_TEN else 0] * 700
+
+    def test_elements_that_blocks_ask_for(self, memory: str) -> None:
+        """Some are for blocks that have no other ones left."""
+        x, kernel = integers(70_000), anew(SUM)
+        for n, seed in [(40, 0), (2, 1), (300, 2)]:
+            keys = keys_of(70_000, n, seed)
+            found = kernel.by_key(x, keys, n, deterministic=False)
+            np.testing.assert_array_equal(found, sums_by_key(x, keys, n))
 
     def test_repeated_launches(self, memory: str) -> None:
         """Each leaves the memory that the next one begins with."""

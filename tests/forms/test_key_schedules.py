@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,37 +56,37 @@ def schedule(
 
 def plan_of(found: KeySchedule) -> dict[str, int]:
     """Return the numbers of a plan that tell algorithms apart."""
-    names = ("tiles", "chunk", "few", "copies", "passes")
+    names = ("tiles", "chunk", "copies", "held", "passes")
     return dict(zip(names, struct.unpack_from("2q3i", found.head, 48), strict=True))
 
 
 @pytest.mark.parametrize(
     ("how", "deterministic", "count", "layout", "few"),
     [
-        (FLOAT_SUM, True, 256, "KeyRuns", 1),
-        (FLOAT_SUM, True, 10**6, "KeySorted", 0),
-        (FLOAT_SUM, False, 256, "KeyCells", 1),
-        (FLOAT_SUM, False, 10**6, "KeyCells", 0),
+        (FLOAT_SUM, True, 256, "KeyRuns", True),
+        (FLOAT_SUM, True, 10**6, "KeySorted", False),
+        (FLOAT_SUM, False, 256, "KeyCells", True),
+        (FLOAT_SUM, False, 10**6, "KeyCells", False),
         # In any order there are the same bits.
-        (INT_SUM, True, 256, "KeyCells", 1),
-        (INT_SUM, True, 10**6, "KeyCells", 0),
-        (Joined(1, lookup("int8"), "SUM"), True, 256, "KeyRuns", 1),
-        (Joined(1, lookup("int8"), "SUM"), True, 10**6, "KeyCells", 0),
-        (Joined(8, lookup("int64"), "PRODUCT"), True, 10**6, "KeyCells", 0),
+        (INT_SUM, True, 256, "KeyCells", True),
+        (INT_SUM, True, 10**6, "KeyCells", False),
+        (Joined(1, lookup("int8"), "SUM"), True, 256, "KeyRuns", True),
+        (Joined(1, lookup("int8"), "SUM"), True, 10**6, "KeyCells", False),
+        (Joined(8, lookup("int64"), "PRODUCT"), True, 10**6, "KeyCells", False),
         # Not so with numbers that have signed zeros and NaN.
-        (Joined(4, lookup("float32"), "LARGEST"), True, 10**6, "KeySorted", 0),
-        (Joined(4, lookup("float32"), "LARGEST"), False, 10**6, "KeyCells", 0),
-        (Joined(8, lookup("int64"), ""), True, 10**6, "KeySorted", 0),
-        (STRUCT, True, 100, "KeyRuns", 1),
-        (STRUCT, False, 100, "KeyRuns", 1),
-        (STRUCT, True, 10**4, "KeySorted", 0),
-        (STRUCT, False, 10**4, "KeyCells", 0),
+        (Joined(4, lookup("float32"), "LARGEST"), True, 10**6, "KeySorted", False),
+        (Joined(4, lookup("float32"), "LARGEST"), False, 10**6, "KeyCells", False),
+        (Joined(8, lookup("int64"), ""), True, 10**6, "KeySorted", False),
+        (STRUCT, True, 100, "KeyRuns", True),
+        (STRUCT, False, 100, "KeyRuns", True),
+        (STRUCT, True, 10**4, "KeySorted", False),
+        (STRUCT, False, 10**4, "KeyCells", False),
     ],
 )
-def test_algorithms(how: Joined, deterministic: bool, count: int, layout: str, few: int) -> None:
+def test_algorithms(how: Joined, deterministic: bool, count: int, layout: str, few: bool) -> None:
     found = schedule(keyed(length=10**6, count=count), how, deterministic)
     assert found.layout == f"kspec::{layout}<8>"
-    assert plan_of(found)["few"] == few
+    assert bool(plan_of(found)["copies"]) == few
 
 
 def test_where_groups_are_worth_it() -> None:
@@ -103,6 +104,22 @@ def test_where_groups_are_worth_it() -> None:
     assert layout(**many, room=100_000) == "kspec::KeySorted<8>"
     found = [schedule(keyed(**many), FLOAT_SUM, room=room).blocks for room in (120_000, 232_448)]
     assert found == [100, 200]
+
+
+def test_where_blocks_have_accumulators_of_their_own() -> None:
+    """If they add to each of all often enough, of as many as there is room for."""
+
+    def held(length: int, count: int, room: int = 101_024, how: Joined = INT_SUM) -> int:
+        return plan_of(schedule(keyed(length=length, count=count), how, room=room))["held"]
+
+    assert held(10**8, 10_000) == 10_000
+    assert held(10**8, 10**5) == 12_500
+    assert held(10**8, 10**5, how=replace(INT_SUM, counted=False)) == 25_000
+    assert held(10**8, 10**6) == 0
+    assert held(15 * 10**5 - 1, 10_000) == 0
+    assert held(15 * 10**5, 10_000) == 10_000
+    assert held(10**8, 10_000, room=0) == 0
+    assert held(10**8, 256) == 0  # they have several of each
 
 
 @pytest.mark.parametrize(
@@ -163,7 +180,7 @@ def test_packed_sizes_are_the_compilers() -> None:
 def test_kernels_find_what_was_packed() -> None:
     fields = (
         "p.outputs, p.length, p.count, (long long)p.keys.data, p.keys.stride, p.keys.bytes, "
-        "p.keys.is_signed, p.tiles, p.chunk, p.few, p.copies, p.passes, p.bits, (long long)p.progress, "
+        "p.keys.is_signed, p.tiles, p.chunk, p.copies, p.held, p.passes, p.bits, (long long)p.progress, "
         "(long long)p.cells, (long long)p.counts, (long long)p.states, (long long)p.sorting, "
         "(long long)p.edges, p.steps[0], p.steps[1], p.rows.ndim, p.rows.extents[0]"
     )
@@ -182,7 +199,7 @@ def test_kernels_find_what_was_packed() -> None:
     ends = [1 << 24]
     for one in found.parts:
         ends.append(ends[-1] + one)
-    wanted = [70, 10_000, 70_000, 1 << 20, -8, 2, 0, 1, 10_000, 0, 1, 2, 9, *ends[:-1]]
+    wanted = [70, 10_000, 70_000, 1 << 20, -8, 2, 0, 1, 10_000, 0, 0, 2, 9, *ends[:-1]]
     wanted += [280, 284, 1, 70]
     packed = found.pack(1 << 24)
     ctype = "kspec::Reduction<kspec::KeyRuns<8>, 1, 1>"

@@ -36,10 +36,14 @@ template <class Layout, int INPUTS, int OUTPUTS> struct Reduction<Continued<Layo
 template <class Layout, int INPUTS, int OUTPUTS>
 struct Reduction<Counting<Layout>, INPUTS, OUTPUTS> : Reduction<Layout, INPUTS, OUTPUTS> {};
 
-template <class Layout> struct MaxThreads<ToAggregates<Layout>> : MaxThreads<Layout> {};
-template <class Layout> struct MaxThreads<FromAggregates<Layout>> : MaxThreads<Layout> {};
-template <class Layout> struct MaxThreads<Continued<Layout>> : MaxThreads<Layout> {};
-template <class Layout> struct MaxThreads<Counting<Layout>> : MaxThreads<Layout> {};
+template <class Layout, class Acc>
+struct MaxThreads<ToAggregates<Layout>, Acc> : MaxThreads<Layout, Acc> {};
+template <class Layout, class Acc>
+struct MaxThreads<FromAggregates<Layout>, Acc> : MaxThreads<Layout, Acc> {};
+template <class Layout, class Acc>
+struct MaxThreads<Continued<Layout>, Acc> : MaxThreads<Layout, Acc> {};
+template <class Layout, class Acc>
+struct MaxThreads<Counting<Layout>, Acc> : MaxThreads<Layout, Acc> {};
 template <class Layout, class Acc, class... Inputs>
 struct MinBlocks<ToAggregates<Layout>, Acc, Inputs...> : MinBlocks<Layout, Acc, Inputs...> {};
 template <class Layout, class Acc, class... Inputs>

@@ -22,8 +22,8 @@ template <int AXES, int INPUTS, int OUTPUTS> struct KeyPlan {
   Integers keys;
   ptrdiff_t tiles;     // of elements
   ptrdiff_t chunk;     // rows that are sorted at once
-  int few;             // accumulators of all keys fit in the shared memory of a block
-  int copies;          // of these accumulators, in each block
+  int copies;          // of all accumulators, in the shared memory of a block; 0: there is no room
+  int held;            // if so, those of the first outputs of which blocks have one, too
   int passes;          // of sorting
   int bits;            // of the keys, by which a pass sorts
   unsigned long long* progress;  // zero before the first launch

@@ -1,10 +1,19 @@
 // Reductions by key whose accumulators are updated by all threads, in any order: atomically, by an
-// operation of the hardware if there is one.
+// operation of the hardware if there is one. Of those with one blocks have as many as fit in shared
+// memory, if there are enough elements for each.
 #pragma once
 
 #include "kspec/keyed.cuh"
 
 namespace kspec {
+
+// kspec/runtime/schedules/key_schedule.py agrees.
+template <int AXES, class Acc> struct MaxThreads<KeyCells<AXES>, Acc> {
+  enum { value = sizeof(Acc) <= 8 ? 768 : 256 };
+};
+template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>, Acc, Inputs...> {
+  enum { value = 1 };
+};
 
 // Add to a number in global memory. The compiler lets an atomicAdd beside fences return what was there,
 // which takes half as long again.
@@ -211,20 +220,20 @@ template <class Op> struct SameSlot {
   }
 };
 
-// Call `put(slot, value, elements)` for the elements of a tile, of which those of one thread that
+// Call `put(slot, value, elements)` for the elements of a stretch, of which those of one thread that
 // follow each other may have been joined.
 template <class Op, int AXES, int I, int O, class Put>
-__device__ inline void put_tile(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
-                                const Put& put) {
+__device__ inline void put_stretch(const Op& op, const KeyPlan<AXES, I, O>& plan,
+                                   const Stretch& stretch, const Put& put) {
+  enum { N = sizeof(typename Op::_Acc) == 8 ? 4 : InFlight<typename Op::_Acc>::value };
   SameSlot<Op> same;
   same.slot = -1;
   same.count = 0;
   const auto add = [&](ptrdiff_t slot, const typename Op::_Acc& value) {
     same.add(op, slot, value, put);
   };
-  const Stretch stretch(plan, tile);
   if (plan.outputs == 1)
-    each_element<InFlight<typename Op::_Acc>::value>(op, plan, stretch, add);
+    each_element<N>(op, plan, stretch, add);
   else
     each_element<1>(op, plan, stretch, add);
   // Many threads may have the same output until the end.
@@ -256,7 +265,7 @@ __device__ inline void join_few(const Op& op, const KeyPlan<AXES, I, O>& plan, p
   }
   __syncthreads();
   const int own = (int)(threadIdx.x / 32) % plan.copies * slots;
-  put_tile(op, plan, tile, [&](ptrdiff_t slot, const Acc& value, unsigned int elements) {
+  put_stretch(op, plan, Stretch(plan, tile), [&](ptrdiff_t slot, const Acc& value, unsigned int elements) {
     Atomic::update(values + own + slot, value);
     if constexpr (Op::_COUNTED) atomicAdd(counts + own + slot, elements);
   });
@@ -274,13 +283,74 @@ __device__ inline void join_few(const Op& op, const KeyPlan<AXES, I, O>& plan, p
   }
 }
 
+// More keys: a block may have accumulators of the first outputs in shared memory, and adds them to those
+// in global memory in the end. So most elements, or at least some, take no way to global memory.
+template <class Op> struct HeldCells {
+  typedef typename Op::_Acc Acc;
+  typedef AtomicJoin<Acc, Op::_JOINS> Atomic;
+
+  Acc* values;
+  unsigned int* counts;
+  int held;
+
+  template <class Plan>
+  __device__ inline HeldCells(const Plan& plan, unsigned char* memory)
+      : values(reinterpret_cast<Acc*>(memory)), held(plan.held) {
+    counts = reinterpret_cast<unsigned int*>(values + held);
+  }
+  __device__ inline void clear() const {
+    for (int slot = threadIdx.x; slot < held; slot += blockDim.x) {
+      values[slot] = Atomic::neutral();
+      if constexpr (Op::_COUNTED) counts[slot] = 0;
+    }
+  }
+  __device__ inline void update(ptrdiff_t slot, const Acc& by, unsigned int elements) const {
+    Atomic::update(values + slot, by);
+    if constexpr (Op::_COUNTED) atomicAdd(counts + slot, elements);
+  }
+  __device__ inline void add_to(const Cells<Op>& cells) const {
+    for (int slot = threadIdx.x; slot < held; slot += blockDim.x) {
+      const unsigned int count = Op::_COUNTED ? counts[slot] : 0;
+      if (count || values[slot] != Atomic::neutral()) cells.update(slot, values[slot], count);
+    }
+  }
+};
+template <class Op, int AXES, int I, int O>
+__device__ inline void put_held(const Op& op, const KeyPlan<AXES, I, O>& plan, ptrdiff_t tile,
+                                const Cells<Op>& cells, unsigned char* memory) {
+  enum { CHUNK = 16384 };
+  __shared__ unsigned long long taken;
+  const HeldCells<Op> held(plan, memory);
+  held.clear();
+  __syncthreads();
+  const ptrdiff_t total = plan.length * plan.outputs, even = total - total / 8;
+  for (Stretch stretch(even, plan.tiles, tile);;) {
+    put_stretch(op, plan, stretch,
+                [&](ptrdiff_t slot, const typename Op::_Acc& value, unsigned int elements) {
+                  if (slot < held.held)
+                    held.update(slot, value, elements);
+                  else
+                    cells.update(slot, value, elements);
+                });
+    // Blocks are not equally fast: an eighth of all elements is for those that ask first.
+    if (threadIdx.x == 0) taken = atomicAdd(plan.progress + 2, 1ull);
+    __syncthreads();
+    const ptrdiff_t begin = even + (ptrdiff_t)taken * CHUNK;
+    if (begin >= total) break;
+    stretch = Stretch(begin, begin + CHUNK < total ? begin + CHUNK : total);
+    __syncthreads();
+  }
+  held.add_to(cells);
+}
+
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<KeyCells<AXES>, I, O>& plan,
                               const Inputs&...) {
-  __shared__ __align__(16) unsigned char memory[KEY_SHARED];
+  enum { ATOMIC = AtomicJoin<typename Op::_Acc, Op::_JOINS>::value };
+  extern __shared__ __align__(16) unsigned char memory[];
   const ptrdiff_t slots = plan.slots();
-  if constexpr (AtomicJoin<typename Op::_Acc, Op::_JOINS>::value) {
-    if (plan.few) {
+  if constexpr (ATOMIC) {
+    if (plan.copies) {
       in_phases(plan.progress, 2,
                 [&](int phase) { return phase ? (slots + 31) / 32 : plan.tiles; },
                 [&](int phase, ptrdiff_t tile) {
@@ -293,17 +363,25 @@ __device__ inline void reduce(const Op& op, const Reduction<KeyCells<AXES>, I, O
     }
   }
   const Cells<Op> cells(op, plan);
+  const auto put = [&](ptrdiff_t tile) {
+    if constexpr (ATOMIC)
+      put_held(op, plan, tile, cells, memory);
+    else
+      put_stretch(op, plan, Stretch(plan, tile),
+                  [&](ptrdiff_t slot, const typename Op::_Acc& value, unsigned int elements) {
+                    cells.update(slot, value, elements);
+                  });
+  };
   in_phases(plan.progress, 3, [&](int phase) { return phase == 1 ? plan.tiles : spans(slots); },
             [&](int phase, ptrdiff_t tile) {
-              if (phase == 0)
+              if (phase == 0) {
                 each_in_span(tile, slots, [&](ptrdiff_t slot) { cells.clear(slot); });
-              else if (phase == 1)
-                put_tile(op, plan, tile,
-                         [&](ptrdiff_t slot, const typename Op::_Acc& value, unsigned int elements) {
-                           cells.update(slot, value, elements);
-                         });
-              else
+              } else if (phase == 1) {
+                put(tile);
+              } else {
+                if (threadIdx.x == 0) plan.progress[2] = 0;  // what has been taken
                 each_in_span(tile, slots, [&](ptrdiff_t slot) { cells.post(plan, slot); });
+              }
             });
 }
 

@@ -12,7 +12,7 @@ namespace kspec {
 // Keys of a group, groups at most, and bytes of shared memory; key_schedule.py agrees.
 enum { GROUP = 1024, GROUPS = 1024, GROUPING = 106560 };
 
-template <int AXES> struct MaxThreads<KeyGroups<AXES>> { enum { value = 512 }; };
+template <int AXES, class Acc> struct MaxThreads<KeyGroups<AXES>, Acc> { enum { value = 512 }; };
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeyGroups<AXES>, Acc, Inputs...> {
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 900 || __CUDA_ARCH__ / 100 == 10)
@@ -34,7 +34,7 @@ template <class Op, class Plan> struct KeyGrouping {
   typedef typename OwnCells<Op>::Cell Cell;
   typedef Total<Acc> Part;
   enum {
-    THREADS = MaxThreads<KeyGroups<1>>::value,
+    THREADS = MaxThreads<KeyGroups<1>, Acc>::value,
     WARPS = THREADS / 32,
     ROWS = 16,  // of a thread: a warp has some that follow each other
     TILE = THREADS * ROWS,

@@ -13,11 +13,9 @@ enum { KEY_SHARED = 32768 };  // bytes of shared memory; key_schedule.py agrees
 template <class Acc> struct InFlight {
   enum { value = sizeof(Acc) <= 8 ? 8 : sizeof(Acc) <= 16 ? 4 : sizeof(Acc) <= 32 ? 2 : 1 };
 };
-template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyCells<AXES>, Acc, Inputs...> {
+template <int AXES, class Acc, class... Inputs> struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> {
   enum { value = sizeof(Acc) <= 8 ? 3 : 0 };
 };
-template <int AXES, class Acc, class... Inputs>
-struct MinBlocks<KeyRuns<AXES>, Acc, Inputs...> : MinBlocks<KeyCells<AXES>, Acc, Inputs...> {};
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeySorted<AXES>, Acc, Inputs...> {
   enum { value = sizeof(Acc) <= 8 ? 2 : 0 };  // a thread has many rows in flight
@@ -125,10 +123,15 @@ template <class Op, int N> struct KeyedBatch {
 struct Stretch {
   ptrdiff_t begin, end;
 
-  template <class Plan> __device__ inline Stretch(const Plan& plan, ptrdiff_t tile) {
+  __device__ inline Stretch(ptrdiff_t begin, ptrdiff_t end) : begin(begin), end(end) {}
+  template <class Plan>
+  __device__ inline Stretch(const Plan& plan, ptrdiff_t tile)
+      : Stretch(plan.length * plan.outputs, plan.tiles, tile) {}
+  // That of a tile, of `tiles` that have the first `total` elements.
+  __device__ inline Stretch(ptrdiff_t total, ptrdiff_t tiles, ptrdiff_t tile) {
     // Of as many elements as whole blocks have in flight: they begin at aligned addresses, and large
     // tiles have no rest.
-    const ptrdiff_t total = plan.length * plan.outputs, even = (total + plan.tiles - 1) / plan.tiles;
+    const ptrdiff_t even = (total + tiles - 1) / tiles;
     const ptrdiff_t batch = (ptrdiff_t)blockDim.x * (even < (ptrdiff_t)blockDim.x * 256 ? 8 : 32);
     const ptrdiff_t each = (even + batch - 1) / batch * batch;
     begin = tile * each < total ? tile * each : total;

@@ -47,13 +47,17 @@ __device__ inline void in_phases(unsigned long long* progress, int phases, const
   }
 }
 
-// Call `work(number)` for every number of a tile of so many that this thread has.
-enum { SPAN = 4096 };
-__device__ inline ptrdiff_t spans(ptrdiff_t numbers) { return (numbers + SPAN - 1) / SPAN; }
+// Call `work(number)` for every number of a tile of so many that this thread has. Each block has a tile
+// at most: it takes longer to ask for one than to work on it.
+__device__ inline ptrdiff_t spans(ptrdiff_t numbers) {
+  const ptrdiff_t most = (numbers + 1023) / 1024;
+  return most < gridDim.x ? most : gridDim.x;
+}
 template <class Work>
 __device__ inline void each_in_span(ptrdiff_t tile, ptrdiff_t numbers, const Work& work) {
-  const ptrdiff_t end = (tile + 1) * SPAN < numbers ? (tile + 1) * SPAN : numbers;
-  for (ptrdiff_t k = tile * SPAN + threadIdx.x; k < end; k += blockDim.x) work(k);
+  const ptrdiff_t tiles = spans(numbers), each = (numbers + tiles - 1) / tiles;
+  const ptrdiff_t end = (tile + 1) * each < numbers ? (tile + 1) * each : numbers;
+  for (ptrdiff_t k = tile * each + threadIdx.x; k < end; k += blockDim.x) work(k);
 }
 
 }  // namespace kspec

@@ -18,8 +18,8 @@
 namespace kspec {
 
 // Most threads of a block; kspec/runtime/schedules/reductions agrees.
-template <class Layout> struct MaxThreads { enum { value = 256 }; };
-template <> struct MaxThreads<Lines> { enum { value = 512 }; };
+template <class Layout, class Acc> struct MaxThreads { enum { value = 256 }; };
+template <class Acc> struct MaxThreads<Lines, Acc> { enum { value = 512 }; };
 
 // How many of these a multiprocessor must have the registers for; 0: as the compiler likes. Left to
 // itself it spills some of lines to make room for a third block, which on an H200 costs 6 to 9 percent

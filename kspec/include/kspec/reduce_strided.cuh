@@ -101,7 +101,7 @@ __device__ inline void reduce(const Op& op, const Reduction<Strided<AXES>, INPUT
                               const Inputs&...) {
   typedef typename Op::_Acc Acc;
   static_assert(sizeof(Acc) <= 192, "the accumulator of a reduction has at most 192 bytes");
-  __shared__ __align__(16) unsigned char memory[MaxThreads<Strided<AXES>>::value * sizeof(Acc)];
+  __shared__ __align__(16) unsigned char memory[MaxThreads<Strided<AXES>, Acc>::value * sizeof(Acc)];
   Acc* shared = reinterpret_cast<Acc*>(memory);
 
   const int thread = (int)threadIdx.x;

@@ -124,13 +124,13 @@ template <int OPERANDS> struct ItemsOfRow {
   __device__ inline Item operator[](int number) const { return Item{*this, number}; }
 };
 
-// Scan tiles of rows that lie side by side, with memory for a block's carries. WALKS: a block has all
-// tiles of its rows.
+// Scan tiles of rows that lie side by side. WALKS: a block has all tiles of its rows.
 template <bool WALKS, class Op, int AXES, int I, int O>
-__device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& plan,
-                                   unsigned char* memory) {
+__device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& plan) {
   typedef typename Op::_Acc Acc;
   typedef typename Choose<WALKS, WalkedTile<Acc>, HighTile<Acc>>::type Tile;
+  enum { SLOTS = WALKS ? ColumnWarps<Op>::WALKED_SLOTS : ColumnWarps<Op>::SLOTS };
+  __shared__ __align__(16) unsigned char memory[SLOTS * Tile::SIDE * sizeof(Carry<Acc>)];
   const ColumnWarps<Op> warps(op, memory);
   const Ticket tile = WALKS ? Ticket{(ptrdiff_t)blockIdx.x, 0} : take_tile(plan);
   ptrdiff_t number = WALKS ? 0 : tile.number / plan.chains;
@@ -188,18 +188,12 @@ __device__ inline void scan_beside(const Op& op, const ScanPlan<AXES, I, O>& pla
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ScanColumns<AXES>, I, O>& plan,
                               const Inputs&...) {
-  typedef Carry<typename Op::_Acc> One;
-  __shared__ __align__(16) unsigned char memory[ColumnWarps<Op>::SLOTS * 32 * sizeof(One)];
-  scan_beside<false>(op, plan, memory);
+  scan_beside<false>(op, plan);
 }
 template <class Op, int AXES, int I, int O, class... Inputs>
 __device__ inline void reduce(const Op& op, const Reduction<ScanWalks<AXES>, I, O>& plan,
                               const Inputs&...) {
-  typedef Carry<typename Op::_Acc> One;
-  if constexpr (ColumnTile<typename Op::_Acc>::WALKS) {
-    __shared__ __align__(16) unsigned char memory[ColumnWarps<Op>::WALKED_SLOTS * 32 * sizeof(One)];
-    scan_beside<true>(op, plan, memory);
-  }
+  if constexpr (ColumnTile<typename Op::_Acc>::WALKS) scan_beside<true>(op, plan);
 }
 
 }  // namespace kspec

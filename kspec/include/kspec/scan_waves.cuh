@@ -15,7 +15,7 @@
 namespace kspec {
 
 enum { WAVE_TEAM = 256, WAVE_TEAMS = 2 };  // threads; and a warp that listens to other blocks
-template <int AXES> struct MaxThreads<ScanWaves<AXES>> {
+template <int AXES, class Acc> struct MaxThreads<ScanWaves<AXES>, Acc> {
   enum { value = WAVE_TEAMS * WAVE_TEAM + 32 };
 };
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<ScanWaves<AXES>, Acc, Inputs...> {

@@ -10,7 +10,7 @@
 
 namespace kspec {
 
-template <int SWEPT> struct MaxThreads<Sweep<SWEPT>> { enum { value = 256 }; };
+template <int SWEPT, class Acc> struct MaxThreads<Sweep<SWEPT>, Acc> { enum { value = 256 }; };
 
 template <int SWEPT, int INPUTS, int OUTPUTS> struct Reduction<Sweep<SWEPT>, INPUTS, OUTPUTS> {
   ptrdiff_t outputs;
@@ -51,7 +51,7 @@ __device__ inline void sweep(const Op& op, const Reduction<Sweep<SWEPT>, INPUTS,
   typedef typename Op::_Acc Acc;
   typedef Several<Numbers<K...>, SeenIf<!(SWEPT >> K & 1), Inputs>...> Held;
   typedef TileItem<Several<Numbers<K...>, SeenIf<(SWEPT >> K & 1) != 0, Inputs>...>> Swept;
-  enum { THREADS = MaxThreads<Sweep<SWEPT>>::value, R = SWEEP_OUTPUTS };
+  enum { THREADS = MaxThreads<Sweep<SWEPT>, Acc>::value, R = SWEEP_OUTPUTS };
   __shared__ __align__(16) unsigned char memory[THREADS * sizeof(Swept)];
   Swept* const tile = reinterpret_cast<Swept*>(memory);
 

@@ -49,6 +49,8 @@ _GROUPED_CHUNK = 2**26  # rows that are grouped at once
 _SOME = 4  # rows of a key, on average, for which grouping is worth it
 _FEWEST_GROUPED = 2**21  # rows, likewise
 _COPIES = 8  # of the accumulators of few keys in a block, at most: one for each warp
+_CELLS_THREADS = 768  # kspec::MaxThreads, of one block on a multiprocessor
+_DENSE = 1.5  # elements of a block for each accumulator, for which it is worth having its own
 _BLOCKS = 3  # on a multiprocessor: kspec::MinBlocks
 _TURNS = 16  # tiles of a block, where these may be any: all blocks end at about the same time
 _FEWEST = 96  # threads with accumulators of their own that are worth it
@@ -221,7 +223,7 @@ def choose_keys(
     own = _order_few(keyed, how, blocks)
     if how.is_atomic and (how.is_whole or not deterministic):
         few = _cells_few(keyed, how, blocks)
-        return _packed(keyed, few or _cells(keyed, how, blocks), key_cells)
+        return _packed(keyed, few or _cells_held(keyed, how, gpu), key_cells)
     if own is not None:
         return _packed(keyed, own, key_runs)
     if how.is_whole or not deterministic:
@@ -238,8 +240,8 @@ class _Division:
     threads: int
     parts: tuple[int, ...]
     tiles: int = 1
-    few: bool = False
-    copies: int = 1
+    copies: int = 0
+    held: int = 0
     chunk: int = 0
     passes: int = 0
     bits: int = 0
@@ -256,7 +258,7 @@ def _few(keyed: Keyed, threads: int, blocks: int, size: int, copies: int) -> _Di
     tiles = _tiles(keyed, threads, blocks)
     blocks = max(tiles, min(blocks, -(-keyed.slots // 32)))
     cells = tiles * keyed.slots * counted_size(size, 8)
-    return _Division(blocks, threads, (PROGRESS, cells, 0, 0, 0, 0), tiles, True, copies)
+    return _Division(blocks, threads, (PROGRESS, cells, 0, 0, 0, 0), tiles, copies)
 
 
 def _order_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
@@ -274,7 +276,7 @@ def _cells_few(keyed: Keyed, how: Joined, blocks: int) -> _Division | None:
     if each > _SHARED:
         return None
     copies = max(1, min(_COPIES, _SHARED // max(each, 1)))
-    return _few(keyed, key_threads(how.size), blocks, how.size, copies)
+    return replace(_few(keyed, key_threads(how.size), blocks, how.size, copies), shared=_SHARED)
 
 
 def _bins(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
@@ -293,6 +295,17 @@ def _cells(keyed: Keyed, how: Joined, blocks: int) -> _Division:
     size = 4 if how.size <= 4 else _up(how.size, 8 if how.size <= 8 else 16)
     parts = PROGRESS, slots * size, 8 * slots, 4 * slots, 0, 0
     return _Division(blocks, threads, parts, _tiles(keyed, threads, _TURNS * blocks))
+
+
+def _cells_held(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division:
+    """Return the plan of many numbers; blocks have some, too, if they add to each often enough."""
+    threads, blocks = _CELLS_THREADS, gpu.multiprocessors
+    plan = replace(_cells(keyed, how, blocks), threads=threads)
+    tiles, each = _tiles(keyed, threads, blocks), how.size + 4 * how.counted
+    held = min(keyed.slots, max(0, gpu.shared_memory - _STATIC) // each)
+    if not held or keyed.elements < _DENSE * tiles * keyed.slots:
+        return replace(plan, tiles=_tiles(keyed, threads, _TURNS * blocks))
+    return replace(plan, tiles=tiles, held=held, shared=held * each)
 
 
 def _order_groups(keyed: Keyed, how: Joined, gpu: Gpu) -> _Division | None:
@@ -341,7 +354,7 @@ def _packed(keyed: Keyed, plan: _Division, tag: Callable[[int], str]) -> KeySche
     head = struct.pack("3q", columns.size, keyed.length, keyed.count)
     head += struct.pack("Pq2i", keys.ptr, keys.strides[0], dtype.itemsize, dtype.kind == "i")
     head += struct.pack("2q", plan.tiles, plan.chunk)
-    head += struct.pack("4i", plan.few, plan.copies, plan.passes, plan.bits)
+    head += struct.pack("4i", plan.copies, plan.held, plan.passes, plan.bits)
     ndim = len(columns.extents)
     tail = struct.pack(f"{len(keyed.steps)}q", *keyed.steps)
     tail += marshal.pack_axes(columns, strided_capacity(ndim))
