@@ -273,6 +273,7 @@ CASES = (
     _by_key("256 keys", 256, "int32", 256, target=0.80),
     _by_key("256 keys, all one", 256, "int32", 1, target=0.67, of="256 keys"),
     _by_key("256 keys, in order", 256, "int32", 256, True, target=0.40, of="256 keys"),
+    _by_key("30000 keys", 30_000, "int32", 30_000, times={"CuPy": 1.0}),
     _by_key("10^6 keys", _MANY, I64, _MANY, times={"CuPy": 1.0, "torch": 1.0}),
     _by_key("10^6 keys, all one", _MANY, I64, 1, target=0.67, of="10^6 keys"),
     _by_key("10^6 keys, in order", _MANY, I64, _MANY, True, target=0.40, of="10^6 keys"),
