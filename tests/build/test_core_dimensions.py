@@ -15,7 +15,8 @@ import pytest
 
 import kspec
 from kspec.build.package.catalogue import make_page
-from kspec.build.package.docs import SpecLocation, operator_doc
+from kspec.build.package.docs.lines import SpecLocation
+from kspec.build.package.docs.operators import operator_doc
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.properties import examples, runner
 from kspec.build.properties.gradients import gradient_problem

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kspec.build.package import api, docs
+from kspec.build.package import api
+from kspec.build.package.contexts import FunctionContext
+from kspec.build.package.docs.functions import computation
+from kspec.build.package.docs.lines import SpecLocation, tuple_text
 from kspec.build.package.highlight import CLASSES, Code, Html
 from kspec.build.package.markup import render_doc, summary_of
 from kspec.build.plan import BuildPlan, Unit
@@ -144,12 +147,12 @@ def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
             render_doc(spec.doc),
             _signature(spec, function),
             tuple(_forms(function)),
-            tuple((step, Code(text, "cuda")) for step, text in docs.computation(spec)),
+            tuple((step, Code(text, "cuda")) for step, text in computation(spec)),
             tuple(_arguments(spec)),
             tuple(_coverage(spec)),
             ", ".join(unit.archs),
             Code(_example(plan.settings.package_name, unit, spec, function), "python"),
-            str(docs.SpecLocation.of(unit.spec_file, spec)),
+            str(SpecLocation.of(unit.spec_file, spec)),
             Code(texts[spec.name], "toml"),
             Code(source, "cuda"),
         )
@@ -160,14 +163,14 @@ def _forms_only(spec: Spec) -> bool:
     return isinstance(spec, ReductionSpec) and spec.declaration().forms_only
 
 
-def _signature(spec: Spec, function: api.FunctionContext) -> Code:
+def _signature(spec: Spec, function: FunctionContext) -> Code:
     """Return the signatures of a function; of one that only has forms, none."""
     shown = () if _forms_only(spec) else function.overloads or (function,)
     texts = (_signature_text(function.name, one.parameters, one.returns) for one in shown)
     return Code("\n".join(texts), "python")
 
 
-def _forms(function: api.FunctionContext) -> Iterator[FormEntry]:
+def _forms(function: FunctionContext) -> Iterator[FormEntry]:
     """Yield the methods of a reduction, with the first sentence of each docstring."""
     for one in function.forms:
         name = f"{function.name}.{one.name}"
@@ -225,7 +228,7 @@ def _raw_row(spec: RawSpec, param: CParam) -> tuple[str, str, str]:
     name = row.name if row else param.type
     shape = dict(spec.launch_rules.returns).get(param.name)
     if shape is not None:
-        return name, docs.tuple_text(shape), "returned"
+        return name, tuple_text(shape), "returned"
     if param.pointer:
         default = ", default nullptr" if param.nullable else ""
         return name, "any, C-contiguous", ("read" if param.const else "written") + default
@@ -265,7 +268,7 @@ def _spec_texts(plan: BuildPlan, unit: Unit) -> dict[str, str]:
     }
 
 
-def _example(package: str, unit: Unit, spec: Spec, function: api.FunctionContext) -> str:
+def _example(package: str, unit: Unit, spec: Spec, function: FunctionContext) -> str:
     """Return a call to copy: with the arguments of the spec's example; empty without one."""
     called = f"{unit.stem}.{function.name}"
     if isinstance(spec, ReductionSpec) and _forms_only(spec):

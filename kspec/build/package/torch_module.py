@@ -17,7 +17,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kspec.build.package import api, docs
+from kspec.build.package import api
+from kspec.build.package.docs.lines import SpecLocation
+from kspec.build.package.docs.operators import operator_doc
 from kspec.build.plan import BuildPlan, Unit
 from kspec.model.operators import (
     ARRAY,
@@ -85,14 +87,14 @@ def _functions(unit: Unit) -> Iterator[TorchFunction]:
     for spec, function in zip(unit.spec_file.specs, api.functions_of(unit), strict=True):
         declaration = spec.declaration()
         if not refusal(declaration) and not getattr(declaration, "forward", ""):
-            place = docs.SpecLocation.of(unit.spec_file, spec)
+            place = SpecLocation.of(unit.spec_file, spec)
             for form in operator_forms(declaration):
                 name = form_name(function.name, form)
                 yield _function(spec, name, operators(declaration, form), place)
 
 
 def _function(
-    spec: Spec, name: str, overloads: tuple[Operator, ...], place: docs.SpecLocation
+    spec: Spec, name: str, overloads: tuple[Operator, ...], place: SpecLocation
 ) -> TorchFunction:
     first = overloads[0]
     numbers = {
@@ -114,7 +116,7 @@ def _function(
     if not first.results:  # a variable that stands once binds nothing
         parameters = [re.sub(rf"\b{_ARRAY}\b", _ANY, text) for text in parameters]
     return TorchFunction(
-        name, tuple(parameters), returns, docs.operator_doc(spec, first, numbers, place), body
+        name, tuple(parameters), returns, operator_doc(spec, first, numbers, place), body
     )
 
 
