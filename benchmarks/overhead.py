@@ -253,7 +253,7 @@ def _operator(bench: Bench) -> Plan:
 
 @functools.cache
 def _operator_in_python(torch: Any) -> tuple[Any, Any]:
-    """Return an operator that only makes its output, in Python, behind the library that keeps it."""
+    """Return a library, and an operator of it that only makes its output, in Python."""
     library = torch.library.Library("kspec_floor", "FRAGMENT")
     library.define("add(Tensor x, Tensor y) -> Tensor")
     for key in ("CPU", "CUDA"):
