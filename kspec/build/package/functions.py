@@ -22,7 +22,7 @@ from kspec.build.package.docs.functions import (
 )
 from kspec.build.package.docs.lines import SpecLocation
 from kspec.build.package.form_texts import form_argument
-from kspec.build.package.names import FreeNames, python_names
+from kspec.build.package.names import python_names
 from kspec.build.package.typed import ANY, SAME, ArrayTypes
 from kspec.model.declaration import PLACES
 from kspec.model.forms.options import FORM_OPTIONS
@@ -51,7 +51,7 @@ def function_of(
         Where the kernel is declared.
     """
     scalars = spec.declaration().scalars
-    inputs, outputs = python_names(spec.inputs), python_names(spec.outputs)
+    inputs, outputs = python_names(spec.inputs.names), python_names(spec.outputs.names)
     result = _Result.of(spec)
 
     def parameters(types: ArrayTypes) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def function_of(
     keywords = [f"{key}={text.partition(':')[0]}" for key, text in result.keywords.items()]
     keywords.append("stream=stream")
     call = call_of(callee, [*inputs, *given, *keywords])
-    doc = generated_doc(spec, inputs, outputs, place, _size_names(spec))
+    doc = generated_doc(spec, inputs, outputs, place, python_names(spec.size_names))
     ways = typed.signatures([one for one in spec.inputs if one.name not in scalars], spec.outputs)
     several: tuple[Overload, ...] = ()
     shown, returns = SAME, result.type(SAME)
@@ -109,7 +109,7 @@ def _forms(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
 def _form(
     spec: ElementwiseSpec | ReductionSpec, form: str, callee: str, ways: Sequence[ArrayTypes]
 ) -> FormContext:
-    words = python_names(spec.inputs)
+    words = python_names(spec.inputs.names)
     required, others = (
         [one for one in FORM_OPTIONS[form] if one.is_required == wanted] for wanted in (True, False)
     )
@@ -157,7 +157,9 @@ class _Result:
         if spec.boundaries:
             listed = ", ".join(f'"{one}"' for one in spec.boundaries)
             sized["boundary"] = f"boundary: Literal[{listed}] | None = None"
-        for word, (name, known) in zip(_size_names(spec), spec.given_sizes.items(), strict=True):
+        for word, (name, known) in zip(
+            python_names(spec.size_names), spec.given_sizes.items(), strict=True
+        ):
             sized[name] = f"{word}: int" + (f" = {known[0]}" if len(known) == 1 else "")
         required = outputs_required(spec)
         return cls(outputs, required, spec.no_return, spec.return_tuple, sized)
@@ -169,11 +171,6 @@ class _Result:
     def arrays(self, types: ArrayTypes) -> str:
         """Return the annotation of its arrays, as `out` has them."""
         return types.result(self.outputs, False, False)
-
-
-def _size_names(spec: ElementwiseSpec | ReductionSpec) -> tuple[str, ...]:
-    names = FreeNames()
-    return tuple(map(names.take, spec.size_names))
 
 
 def _given(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:

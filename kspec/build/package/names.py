@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kspec.build.package import typed
-from kspec.model.signature import CParam, Param
 
 # What generated modules import; they use these names for themselves.
 TYPES = ("AnyArray", "ArrayT", "Axis", "Dim3", "Integer", "Scalar", "Stream")
@@ -43,7 +42,7 @@ class FreeNames:
         return name
 
 
-def python_names(params: Iterable[Param | CParam]) -> tuple[str, ...]:
-    """Return the names of a function's parameters in Python."""
+def python_names(wishes: Iterable[str]) -> tuple[str, ...]:
+    """Return names of a function's parameters as they can be in Python."""
     names = FreeNames()
-    return tuple(names.take(param.name) for param in params)
+    return tuple(map(names.take, wishes))

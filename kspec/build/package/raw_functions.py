@@ -20,7 +20,7 @@ def raw_function_of(spec: RawSpec, name: str, callee: str, place: SpecLocation) 
     """Return the function that launches a raw kernel; parameters as those of `function_of`."""
     rules, declaration = spec.launch_rules, spec.declaration()
     params = spec.params or ()
-    words = python_names([*params, *declaration.template.numbers])
+    words = python_names(one.name for one in (*params, *declaration.template.numbers))
     values = words[len(params) :]
     words = words[: len(params)]
 

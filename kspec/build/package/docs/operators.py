@@ -15,9 +15,8 @@ from kspec.build.package.docs.lines import (
     summary,
     wrapped,
 )
-from kspec.build.package.docs.raw import SIZES, template_lines
+from kspec.build.package.docs.raw import SIZES, c_array_text, template_lines
 from kspec.build.package.form_texts import FORM_SUMMARIES
-from kspec.model import dtypes
 from kspec.model.backward import form_gradient_fault
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import Operator
@@ -40,11 +39,8 @@ def operator_doc(
         param = types.get(argument.name)
         if param is None or argument.keyword:
             continue
-        if isinstance(param, CParam):
-            row = dtypes.from_ctype(param.type)
-            kind = f"of {row.name if row else param.type}"
-        else:
-            kind = array_text(param).removeprefix("array ")
+        array = c_array_text(param) if isinstance(param, CParam) else array_text(param)
+        kind = array.removeprefix("array ")
         what = f"tensor {kind}" if argument.is_array else f"number {kind}"
         also = " or number" if argument.is_array and argument.name in either else ""
         lines.append(f"{argument.name} : {what}{also}")

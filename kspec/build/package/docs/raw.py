@@ -52,7 +52,7 @@ def raw_doc(
             f", default ``{spec.defaults[param.name]}``" if param.name in spec.defaults else ""
         )
         if param.name in shapes:
-            lines.append(f"{word} : {_c_array(param)}, optional")
+            lines.append(f"{word} : {c_array_text(param)}, optional")
             shape = f"a new array of shape ``{tuple_text(shapes[param.name])}`` by default."
             lines += indented(f"{_c_text(param)[:-1]}; {shape}")
             continue
@@ -119,14 +119,15 @@ def _raw_returns(spec: RawSpec, words: Sequence[str]) -> Lines:
     if len(found) > 1:
         lines.append("tuple of arrays")
         for word, param in found:
-            lines += indented(f"`{word}`, an {_c_array(param)}.")
+            lines += indented(f"`{word}`, an {c_array_text(param)}.")
     else:
         word, param = found[0]
-        lines += [_c_array(param), *indented(f"`{word}`.")]
+        lines += [c_array_text(param), *indented(f"`{word}`.")]
     return [*lines, *indented("New arrays are of the library of the first array argument."), ""]
 
 
-def _c_array(param: CParam) -> str:
+def c_array_text(param: CParam) -> str:
+    """Return the type of an array in words, by that of its pointer."""
     row = dtypes.from_ctype(param.type)
     return f"array of {row.name if row else param.type}"
 
@@ -134,7 +135,7 @@ def _c_array(param: CParam) -> str:
 def _c_type(spec: RawSpec, param: CParam) -> str:
     row = dtypes.from_ctype(param.type)
     if param.pointer:
-        return f"{_c_array(param)}{', optional' if param.nullable else ''}"
+        return f"{c_array_text(param)}{', optional' if param.nullable else ''}"
     if param.type in HANDLES:
         return HANDLES[param.type]
     if param.type in spec.structs:
