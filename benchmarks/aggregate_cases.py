@@ -73,7 +73,7 @@ def _cupy_matrix(module: Any, value: Any, column: Any, x: Any, bounds: Any) -> S
     from cupyx.scipy.sparse import csr_matrix
 
     shape = len(bounds) - 1, len(x)
-    return csr_matrix((value, column, bounds.astype("int32")), shape=shape), x
+    return csr_matrix((value, column, bounds), shape=shape), x
 
 
 def _cupy_product(module: Any, matrix: Any, x: Any, outputs: Any, axis: Any) -> Any:
@@ -95,7 +95,7 @@ CSR = Text(
 def _even(mean: int, count: int, shape: Shape) -> Any:
     """Return the bounds of segments whose lengths are spread evenly around a mean."""
     inner = np.random.default_rng(mean).integers(0, count + 1, shape[0] - 2)
-    return np.concatenate([[0], np.sort(inner), [count]]).astype(I64)
+    return np.concatenate([[0], np.sort(inner), [count]])
 
 
 def _power(count: int, shape: Shape) -> Any:
@@ -121,11 +121,11 @@ def _columns(shape: Shape) -> Any:
     return np.random.default_rng(1).integers(0, _VECTOR, shape, dtype="int32")
 
 
-def _bounds(n: int, mean: int) -> Operand:
+def _bounds(n: int, mean: int, dtype: str = I64) -> Operand:
     """Return the bounds of segments of n elements with a mean length; 0: by a power law."""
     segments = max(2, n // (mean or 32))
     values = functools.partial(_even, mean, n) if mean else functools.partial(_power, n)
-    return Operand(I64, (segments + 1,), values=values)
+    return Operand(dtype, (segments + 1,), values=lambda shape: values(shape).astype(dtype))
 
 
 def _segmented(mean: int, dtype: str = F32) -> tuple[Operands, Operands]:
@@ -141,7 +141,7 @@ def _sparse(mean: int) -> tuple[Operands, Operands]:
             array(F32, line(n)),
             Operand("int32", line(n), values=_columns),
             array(F32, (_VECTOR,)),
-            _bounds(n, mean),
+            _bounds(n, mean, "int32"),  # as cuSPARSE has them
         ],
         lambda n: [array(F32, (_bounds(n, mean).shape[0] - 1,))],
     )

@@ -67,7 +67,7 @@ extern "C" int segments_float32(void* memory, size_t* bytes, const float* x, con
 }
 
 extern "C" int csr_float32(void* memory, size_t* bytes, const float* value, const int* column,
-                           const float* x, const Number* bounds, float* y, Number, Number rows,
+                           const float* x, const int* bounds, float* y, Number, Number rows,
                            cudaStream_t stream) {
   return cub::DeviceSegmentedReduce::Sum(memory, *bytes, each(Product{value, column, x}), y, rows,
                                          bounds, bounds + 1, stream);

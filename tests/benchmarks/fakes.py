@@ -133,9 +133,9 @@ def _scan(dtype: str) -> Any:
     return scan
 
 
-def _sums(values: Any, bounds: int, y: int, rows: int) -> None:
+def _sums(values: Any, bounds: int, y: int, rows: int, dtype: str = "int64") -> None:
     before = np.concatenate([[0], values.cumsum(dtype="float64")])
-    _at(y, "float32", rows)[...] = np.diff(before[_at(bounds, "int64", rows + 1)])
+    _at(y, "float32", rows)[...] = np.diff(before[_at(bounds, dtype, rows + 1)])
 
 
 def _segments(x: int, bounds: int, y: int, elements: int, rows: int) -> None:
@@ -145,7 +145,7 @@ def _segments(x: int, bounds: int, y: int, elements: int, rows: int) -> None:
 def _csr(value: int, column: int, x: int, bounds: int, y: int, elements: int, rows: int) -> None:
     columns = _at(column, "int32", elements)
     vector = _at(x, "float32", int(columns.max()) + 1)
-    _sums(_at(value, "float32", elements) * vector[columns], bounds, y, rows)
+    _sums(_at(value, "float32", elements) * vector[columns], bounds, y, rows, "int32")
 
 
 _CUB = {

@@ -64,7 +64,7 @@ class TestAggregates:
                 1 if "all one" in case.name else case.bind(size).outputs[0].count
             )
             return
-        assert (bounds.shape, bounds.dtype) == (operand.shape, np.int64)
+        assert (bounds.shape, bounds.dtype) == (operand.shape, operand.dtype)
         assert (bounds[0], bounds[-1]) == (0, length)
         lengths = np.diff(bounds)
         assert lengths.min() >= 0

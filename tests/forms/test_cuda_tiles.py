@@ -20,7 +20,7 @@ import kspec
 from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.kernels.forms import scan, segments
 from kspec.runtime.memory.workspace import KeptScratch
-from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
+from kspec.runtime.schedules import scan_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import (
     ScanSchedule,
     ScanTile,
@@ -115,7 +115,8 @@ def parts_of(schedule: ScanSchedule, accumulator: int, segments: int, *inputs: A
     pack = 16 // max(one.itemsize for one in inputs) if shift >= 0 else 1
     tile = SegmentTile(accumulator, pack, tuple(one.itemsize for one in inputs))
     tiles = max(1, -(-(len(inputs[0]) + max(shift, 0)) // tile.size))
-    return Parts.of(tiles, tile.size, segments, accumulator)
+    resident = PROCESSORS * tile.blocks(Gpu(PROCESSORS, ROOM), gathers=False)
+    return Parts.of(tiles, tile.size, segments, accumulator, resident)
 
 
 def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
@@ -123,6 +124,12 @@ def tiles_of(schedule: ScanSchedule, accumulator: int, *packed: Any) -> int:
     shift = shift_of(schedule)
     pack = 16 // max(one.itemsize for one in packed) if shift >= 0 else 1
     return max(1, -(-(packed[0].size + max(shift, 0)) // ScanTile.of(accumulator, pack).size))
+
+
+def allow_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Divide segments of one column in so many stretches, if there are tiles for them."""
+    parts_of = Parts.of
+    monkeypatch.setattr(Parts, "of", lambda *given: parts_of(*given[:-1], resident=most))
 
 
 # Elements' accumulators are kept in registers, or elements are mapped twice.
@@ -462,7 +469,7 @@ class TestSegmentLines:
         schedules: list[ScanSchedule],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(segment_schedule, "_STRETCHES", stretches)
+        allow_stretches(monkeypatch, stretches)
         model = MODELS["matrices"]
         kernel = anew(model.kernel)
         for count, kind in ((33, "mixed"), (70, "long"), (65, "one"), (34, "inside")):
@@ -471,14 +478,14 @@ class TestSegmentLines:
             model.check(kernel.segments(*inputs, indptr), model.segments(inputs, indptr))
             division = schedules[-1].division
             assert division == parts_of(schedules[-1], 32, len(indptr) - 1, *inputs)
-            assert (division.tiles < 16) == (stretches < 1024)
+            assert division.tiles == min(stretches, count)
 
     @pytest.mark.parametrize("stretches", [1, 2, 5, 1024])
     def test_uneven_segments(
         self, stretches: int, schedules: list[ScanSchedule], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Stretches are shorter where there are many segments, and some have no tile at all."""
-        monkeypatch.setattr(segment_schedule, "_STRETCHES", stretches)
+        allow_stretches(monkeypatch, stretches)
         kernel, x = anew(SUM), integers(9 * 7168 + 100, dtype="int32")
         half = len(x) // 2
         single = np.arange(half, len(x) + 1)
@@ -491,18 +498,20 @@ class TestSegmentLines:
         ):
             wanted = np.append(0, np.cumsum(x))[indptr]
             np.testing.assert_array_equal(kernel.segments(x, indptr), np.diff(wanted))
-            tiles = schedules[-1].division.tiles
-            assert tiles == (10 if stretches == 1024 else 5 if stretches == 5 else stretches)
+            assert schedules[-1].division.tiles == min(stretches, 10)
 
     @pytest.mark.parametrize("kind", ["long", "mixed"])
-    def test_many_chunks(self, kind: str, schedules: list[ScanSchedule]) -> None:
+    def test_many_chunks(
+        self, kind: str, schedules: list[ScanSchedule], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        allow_stretches(monkeypatch, 1283)
         model, tile = MODELS["wide"], SegmentTile(192, 1, ()).size
         (x,) = model.draw(5 * 256 * tile + 2 * tile + 7)
         indptr = bounds(len(x), kind)
         kernel, wanted = anew(model.kernel), model.segments((x,), indptr)
         for _ in range(5):  # the next launches find what the ones before have left
             model.check(kernel.segments(x, indptr), wanted)
-        assert (schedules[-1].division.chunks, schedules[-1].blocks) == (6, 1283)
+        assert (schedules[-1].division.chunks, schedules[-1].blocks) == (41, 1283)
 
     @pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
     def test_every_dtype(self, dtype: str) -> None:

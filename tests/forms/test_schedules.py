@@ -19,6 +19,8 @@ from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.launch import NO_HOST_OPTIONS
+from kspec.runtime.kernels.forms.folding import launch_of
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal, reduction_schedule, rolling_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
@@ -80,23 +82,59 @@ class TestParts:
         """A part of each stretch, and of each chunk of these."""
         assert Parts(1).nbytes == 0
         assert Parts(2, 8).nbytes == 256 + 3 * (2 * 16 + 16)
-        assert Parts(257, 12).nbytes == 256 + 259 * (2 * 16 + 16)
-        assert Parts(257, 13).nbytes == 256 + 259 * (2 * 32 + 16)
-        assert Parts(32 * 256, 8).nbytes == 512 + (32 * 256 + 32) * (2 * 16 + 16)
+        assert Parts(33, 12).nbytes == 256 + 35 * (2 * 16 + 16)
+        assert Parts(33, 13).nbytes == 256 + 35 * (2 * 32 + 16)
+        assert Parts(32 * 32, 8).nbytes == 512 + (32 * 32 + 32) * (2 * 16 + 16)
 
     @pytest.mark.parametrize(
         ("tiles", "blocks"),
-        [(1, 1), (2047, 2047), (2048, 1024), (16384, 1024), (10**6, 31_250)],
+        [(1, 1), (395, 395), (396, 396), (3000, 396), (50_688, 396), (50_689, 2 * 396)],
     )
     def test_stretches(self, tiles: int, blocks: int) -> None:
-        parts = Parts.of(tiles, 100, 0, 4)
+        """As many for each resident block as for the others, of at most 128 tiles."""
+        parts = Parts.of(tiles, 100, 0, 4, resident=396)
         assert (parts.tiles, parts.blocks, parts.chains, parts.groups) == (blocks, blocks, 1, 0)
 
     def test_the_end_of_a_segment_is_as_much_work_as_16_elements(self) -> None:
-        assert Parts.of(3, 100, 0, 4).work == 100
-        assert Parts.of(3, 100, 30, 4).work == 260
-        assert Parts.of(3, 100, 1, 4).work == 106  # 316 for 3 blocks: the last one has less
-        assert Parts.of(2048, 100, 2048, 4).work == 232
+        assert Parts.of(3, 100, 0, 4, resident=3).work == 100
+        assert Parts.of(3, 100, 30, 4, resident=3).work == 260
+        assert Parts.of(3, 100, 1, 4, resident=3).work == 106  # 316 for 3 blocks: the last has less
+        assert Parts.of(2048, 100, 2048, 4, resident=1024).work == 232
+
+
+class TestResidentBlocks:
+    """Of segments of one column, on an H200."""
+
+    @pytest.mark.parametrize(
+        ("tile", "gathers", "blocks", "carveout"),
+        [
+            (SegmentTile(4, 4, (4,)), False, 3, 98),
+            (SegmentTile(4, 4, (4,)), True, 2, 66),
+            (SegmentTile(4, 4, (4, 4)), False, 4, 87),
+            (SegmentTile(4, 4, (4, 4)), True, 3, 66),
+            (SegmentTile(4, 1, (4, 4)), True, 6, 34),
+        ],
+    )
+    def test_what_is_gathered_has_a_third_of_the_memory(
+        self, tile: SegmentTile, gathers: bool, blocks: int, carveout: int
+    ) -> None:
+        assert tile.blocks(GPU, gathers) == blocks
+        assert GPU.carveout_of(blocks, tile.block) == carveout
+
+    def test_one_block_is_always_there(self) -> None:
+        assert Gpu(20, 48 * 1024).blocks_with(60_000) == 1
+        assert Gpu(20, 48 * 1024).carveout_of(1, 60_000) == 100
+
+    @pytest.mark.parametrize(("tiles", "carveout"), [(395, None), (396, 66), (500, 66)])
+    def test_short_calls_leave_the_choice_to_the_driver(
+        self, tiles: int, carveout: int | None
+    ) -> None:
+        bounds = ArrayView(1 << 20, (6,), (8,), "int64", HOST)
+        axes = Segmented(Axes((), ((),) * 3), 2560 * tiles, (4,) * 3, bounds, gathers=True)
+        schedule = choose_segments(axes, [FLOAT, FLOAT], lambda: 4, GPU)
+        assert (schedule.blocks, schedule.carveout) == (min(tiles, 396), carveout)
+        launch = launch_of(schedule, 0, NO_HOST_OPTIONS)
+        assert (launch.shared_mem, launch.carveout) == (49_504, carveout)
 
 
 PROLOGUE = '#include "kspec/elements.cuh"\n#include "kspec/reduce.cuh"\n'

@@ -8,7 +8,7 @@ namespace kspec {
 
 // The segments that end in a tile, in shared memory.
 template <int SIZE, int THREADS> struct EndsOfTile {
-  enum { MOST = (THREADS > 128 ? 4 : 2) * THREADS };
+  enum { MOST = 4 * THREADS };
 
   long long copies[MOST + 1];  // of bounds, as they are
   int items[2][MOST + 1];      // where each is in the tile, or -1, or SIZE + 1; one tile's, and the next

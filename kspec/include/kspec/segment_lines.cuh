@@ -18,13 +18,16 @@ enum { SEGMENT_WORK = 16 };  // kspec/runtime/schedules/segment_schedule.py agre
 // the first with FIRST; kspec/runtime/schedules/segment_schedule.py agrees.
 template <class Acc, int V, int BYTES, int FIRST> struct SegmentTile {
   enum {
-    THREADS = sizeof(Acc) > 96 ? 128 : 256,
+    // Of several inputs one may say which elements of others are gathered. Then smaller blocks leave more
+    // shared memory to the L1 cache, and threads with more elements have more loads in flight.
+    SEVERAL = BYTES > FIRST,
+    THREADS = sizeof(Acc) > 96 || SEVERAL ? 128 : 256,
     WARPS = THREADS / 32,
     SLOTS = V > 1 ? 2 : 0,  // of inputs: one is read, one is filled
     IN_PLACE = V > 1 && FIRST == sizeof(Acc),  // what elements make is where the first input was
     MADE = IN_PLACE ? 0 : (int)sizeof(Acc),
     HELD = V > 1 ? V * (SLOTS * BYTES + MADE) : 4 * MADE,  // bytes of a pack, or of four elements
-    FITTING = HELD <= 32 ? 7 : HELD <= 48 ? 5 : HELD <= 128 ? 3 : 1,
+    FITTING = HELD <= 32 ? 7 : HELD <= (SEVERAL ? 64 : 48) ? 5 : HELD <= 128 ? 3 : 1,
     MOST = V > 8 ? 1 : V > 4 ? 3 : 7,  // in registers
     // Odd, so that neighbouring threads have other banks.
     PACKS = FITTING < MOST ? FITTING : MOST,
@@ -156,36 +159,30 @@ __device__ inline Carry<Acc> before_items(const Op& op, const Acc& own, bool beg
   return before;
 }
 
-// Where a stretch begins. All have as much work: an element is one unit, and the end of a segment
+// The tiles of a block. All stretches have as much work: an element is one unit, and the end of a segment
 // SEGMENT_WORK of them. As in merge-based division (Merrill and Garland, "Merge-based parallel sparse
 // matrix-vector multiplication", 2016) a block finds its own by a search.
-struct StretchBegin {
-  ptrdiff_t tile;   // its first one
-  ptrdiff_t ended;  // segments that have ended when so much work is done: not before that tile
+struct StretchTiles {
+  ptrdiff_t begin, end;  // its first tile, and the one behind its last
+  ptrdiff_t ended;       // segments that have ended when the work before it is done: not before `begin`
 
-  // That of stretch number `number`, before which at least `low` segments end and at most `high`.
+  // Stretch number `number`, which begins where the one before it ends.
   template <class Tile, class Plan>
-  __device__ static inline StretchBegin find(const Plan& plan, ptrdiff_t number, ptrdiff_t low,
-                                             ptrdiff_t high) {
-    const ptrdiff_t work = number * plan.work - plan.shift;
-    if (high > plan.segments) high = plan.segments;
-    const ptrdiff_t ended = count_ended<Tile::THREADS>(plan, SEGMENT_WORK, work, low, high);
-    const ptrdiff_t end = ended < plan.segments ? plan.bound(ended + 1) : plan.length;
-    const ptrdiff_t place = work - SEGMENT_WORK * ended;
-    return StretchBegin{((place < end ? place : end) + plan.shift) / Tile::SIZE, ended};
+  __device__ static inline StretchTiles find(const Plan& plan, ptrdiff_t number) {
+    const ptrdiff_t work = number * plan.work - plan.shift, works[2] = {work, work + plan.work};
+    ptrdiff_t ended[2] = {0, 0}, most[2] = {plan.segments, plan.segments}, bound[2];
+    count_ended<Tile::THREADS>(plan, SEGMENT_WORK, works, ended, most);
+    plan.bounds.read(ended[0] + 1, ended[1] - ended[0], plan.segments + 1, bound);
+    const auto tile = [&](int k) {
+      const ptrdiff_t end = ended[k] < plan.segments ? plan.within(bound[k]) : plan.length;
+      const ptrdiff_t place = works[k] - SEGMENT_WORK * ended[k];
+      return ((place < end ? place : end) + plan.shift) / Tile::SIZE;
+    };
+    const ptrdiff_t tiles =
+        plan.length ? (plan.length + plan.shift + Tile::SIZE - 1) / Tile::SIZE : 1;
+    return StretchTiles{tile(0), number + 1 < plan.tiles ? tile(1) : tiles, ended[0]};
   }
 };
-
-// The tile behind the last one of a stretch.
-template <class Tile, class Plan>
-__device__ inline ptrdiff_t end_of_stretch(const Plan& plan, ptrdiff_t number,
-                                           const StretchBegin& own) {
-  if (number + 1 < plan.tiles) {
-    const ptrdiff_t most = own.ended + plan.work / SEGMENT_WORK + 1;
-    return StretchBegin::find<Tile>(plan, number + 1, own.ended, most).tile;
-  }
-  return plan.length ? (plan.length + plan.shift + Tile::SIZE - 1) / Tile::SIZE : 1;
-}
 
 // Reduce the segments whose ends are in a stretch of tiles. Packs are copied; if V is 1, elements may
 // be anywhere, and are mapped as they are read.
@@ -208,8 +205,10 @@ __device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, 
   // The elements that are of segments, and the segment that has begun before the stretch, or -1.
   __shared__ ptrdiff_t begin, end, open;
   const ptrdiff_t number = blockIdx.x;
-  const StretchBegin own = StretchBegin::find<Tile>(plan, number, 0, plan.segments);
-  ptrdiff_t first = own.tile * SIZE - plan.shift;
+  ptrdiff_t edges[2];  // on their way during the search
+  plan.bounds.read(0, plan.segments, plan.segments + 1, edges);
+  const StretchTiles own = StretchTiles::find<Tile>(plan, number);
+  ptrdiff_t first = own.begin * SIZE - plan.shift;
   if constexpr (V > 1)
     stage_tile<Tile, V>(Number(), plan.steps, first, plan.length, slot_of(0), inputs...);
   typename Tile::Ends& shared = *reinterpret_cast<typename Tile::Ends*>(memory);
@@ -218,10 +217,10 @@ __device__ inline void segment_stretch(const Op& op, const SegmentPlan<AXES, I, 
   EndsFinder<SegmentPlan<AXES, I, O>, SIZE, Tile::THREADS> ends(
       plan, shared, first > 0 ? ended_before<Tile::THREADS>(plan, first, own.ended) : 0);
   ends.load();
-  int left = (int)(end_of_stretch<Tile>(plan, number, own) - own.tile);
+  int left = (int)(own.end - own.begin);
   if (threadIdx.x == 0) {
-    begin = plan.bound(0);
-    end = plan.bound(plan.segments);
+    begin = plan.within(edges[0]);
+    end = plan.within(edges[1]);
     open = first > 0 && plan.bound(ends.from) < first ? ends.from : -1;
     part.tail.state = NOTHING;
     part.head.state = OPEN;

@@ -8,7 +8,7 @@
 
 namespace kspec {
 
-enum { CHUNK = 256 };  // kspec/runtime/schedules/segment_schedule.py agrees
+enum { CHUNK = 32 };  // kspec/runtime/schedules/segment_schedule.py agrees
 
 template <class Acc> struct SegmentPart {
   Carry<Acc> tail;    // what its elements make

@@ -97,10 +97,10 @@ struct Reduction<SegmentLines<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS
 template <int AXES, int INPUTS, int OUTPUTS>
 struct Reduction<SegmentColumns<AXES>, INPUTS, OUTPUTS> : SegmentPlan<AXES, INPUTS, OUTPUTS> {};
 
-// Shared memory of a multiprocessor holds the tiles of so many blocks, if accumulators are small. Maps of
-// several inputs may gather from others: more registers have more of these loads in flight.
+// Shared memory of a multiprocessor holds the tiles of so many blocks, if accumulators are small;
+// kspec/runtime/schedules/segment_schedule.py agrees.
 template <int AXES, class Acc, class... Inputs> struct MinBlocks<SegmentLines<AXES>, Acc, Inputs...> {
-  enum { value = sizeof(Acc) > 8 ? 0 : sizeof...(Inputs) > 1 ? 2 : 3 };
+  enum { value = sizeof(Acc) > 8 ? 0 : 3 };
 };
 
 #ifdef KSPEC_CHUNKED
@@ -153,20 +153,41 @@ inline void reduce(const Op& op, const Reduction<SegmentColumns<AXES>, I, O>& pl
 }
 #else
 // How many segments end at a place of at most `last`, if each is `apart` further on than the one before
-// it and its bound say: at least `low`, at most `high`. All threads of a block find it together.
+// it and its bound say: at least `low`, at most `high`. All threads of a block find it together, for N
+// places at once.
+template <int THREADS, int N, class Plan>
+__device__ inline void count_ended(const Plan& plan, ptrdiff_t apart, const ptrdiff_t (&last)[N],
+                                   ptrdiff_t (&low)[N], ptrdiff_t (&high)[N]) {
+  static_assert(N == 1 || N == 2, "an arithmetic progression of probes");
+  for (;;) {
+    ptrdiff_t step[N], probe[N], bound[N];
+    bool is_found = true;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      step[k] = (high[k] - low[k] + THREADS - 1) / THREADS;
+      probe[k] = low[k] + (threadIdx.x + 1) * step[k] - 1;
+      is_found = is_found && low[k] == high[k];
+    }
+    if (is_found) return;
+    plan.bounds.read(probe[0] + 1, probe[N - 1] - probe[0], plan.segments + 1, bound);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (low[k] == high[k]) continue;
+      const int count = __syncthreads_count(
+          probe[k] < high[k] && plan.within(bound[k]) + apart * (probe[k] + 1) <= last[k]);
+      low[k] += count * step[k];
+      const ptrdiff_t next = low[k] + step[k] - 1;
+      if (next < high[k]) high[k] = next;
+    }
+  }
+}
 template <int THREADS, class Plan>
 __device__ inline ptrdiff_t count_ended(const Plan& plan, ptrdiff_t apart, ptrdiff_t last,
                                         ptrdiff_t low, ptrdiff_t high) {
-  while (low < high) {
-    const ptrdiff_t step = (high - low + THREADS - 1) / THREADS;
-    const ptrdiff_t probe = low + (threadIdx.x + 1) * step - 1;
-    const int count =
-        __syncthreads_count(probe < high && plan.bound(probe + 1) + apart * (probe + 1) <= last);
-    low += count * step;
-    const ptrdiff_t next = low + step - 1;
-    if (next < high) high = next;
-  }
-  return low;
+  const ptrdiff_t lasts[1] = {last};
+  ptrdiff_t lows[1] = {low}, highs[1] = {high};
+  count_ended<THREADS>(plan, apart, lasts, lows, highs);
+  return lows[0];
 }
 // How many have ended before an element: at most `high`, and probably not many fewer.
 template <int THREADS, class Plan>

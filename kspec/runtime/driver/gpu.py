@@ -19,6 +19,8 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.function import most_shared_memory
 
+_RESERVED = 1024  # bytes of shared memory of each block that are the system's
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -37,6 +39,26 @@ class Gpu:
     multiprocessors: int
     shared_memory: int
     arch: str = ""
+
+    def blocks_with(self, shared: int, share: float = 1) -> int:
+        """Return the blocks that a multiprocessor has shared memory for, at least 1.
+
+        Parameters
+        ----------
+        shared : int
+            Bytes of a block, static and dynamic.
+        share : float, default 1
+            Part of the memory that they may have.
+        """
+        return max(int(share * (self.shared_memory + _RESERVED)) // (shared + _RESERVED), 1)
+
+    def carveout_of(self, blocks: int, shared: int) -> int:
+        """Return the percentage of shared memory that so many blocks of a multiprocessor need.
+
+        What else there is of it is first-level cache.
+        """
+        needed = 100 * blocks * (shared + _RESERVED)
+        return min(-(-needed // (self.shared_memory + _RESERVED)), 100)
 
 
 H200 = Gpu(132, 232448, "sm_90")  # what KSPEC_HOST_REVIEW=1 imagines, for it names none

@@ -159,6 +159,7 @@ class KeySchedule:
     parts: tuple[int, ...]
     shared: int = 0
     cooperative = False
+    carveout = None
 
     @property
     def scratch(self) -> int:

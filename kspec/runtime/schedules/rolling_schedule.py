@@ -50,6 +50,7 @@ class RollingSchedule:
     shared = 0
     scratch = 0
     cooperative = False
+    carveout = None
 
     def pack(self, scratch: int) -> bytes:
         """Return the plan; it needs no scratch memory."""

@@ -212,6 +212,9 @@ class ScanSchedule:
         Bytes of dynamic shared memory.
     waves : Waves or None
         How blocks that stay divide these; None: each block has one.
+    carveout : int or None
+        Percentage of a multiprocessor's memory that is preferred as shared memory; None: as the
+        driver chooses.
     """
 
     layout: str
@@ -221,6 +224,7 @@ class ScanSchedule:
     division: Division
     shared: int = 0
     waves: Waves | None = None
+    carveout: int | None = None
 
     @property
     def blocks(self) -> int:

@@ -34,10 +34,10 @@ from kspec.runtime.schedules.strides import Axes
 
 # Offset of the address of the bounds in the plan.
 BOUNDS = 24
-_CHUNK = 256  # kspec::CHUNK
-_STATIC = 3072  # bytes of shared memory that a block has besides, at most
-_LONGEST = 32  # tiles of a stretch
-_STRETCHES = 1024  # that there are at least before they become longer
+_CHUNK = 32  # kspec::CHUNK
+_THREADS = 768  # of a multiprocessor: kspec::MinBlocks
+_SHARED = 2 / 3  # of its memory, at most, if the L1 cache has what is gathered
+_LONGEST = 128  # tiles of a stretch
 _WORK = 16  # kspec::SEGMENT_WORK: of a segment's end, in elements
 
 
@@ -62,13 +62,14 @@ class SegmentTile:
     @property
     def threads(self) -> int:
         """Number of threads."""
-        return 128 if self.accumulator > 96 else 256
+        return 128 if self.accumulator > 96 or self._several else 256
 
     @property
     def size(self) -> int:
         """Number of elements."""
         held = self.pack * (self._copied + self._made) if self.pack > 1 else 4 * self._made
-        fitting = 7 if held <= 32 else 5 if held <= 48 else 3 if held <= 128 else 1
+        fitting = 7 if held <= 32 else 5 if held <= (64 if self._several else 48) else 3
+        fitting = fitting if held <= 128 else 1
         return (
             self.threads
             * self.pack
@@ -78,11 +79,28 @@ class SegmentTile:
     @property
     def shared(self) -> int:
         """Bytes of dynamic shared memory."""
-        near = (4 if self.threads > 128 else 2) * self.threads + 1
+        near = 4 * self.threads + 1
         ends = near * (8 + 2 * 4) + 4 * (self.size // 32 + 3)
         return sum(-(-one // 16) * 16 for one in (ends, self.size * self._made)) + (
             self.size * self._copied
         )
+
+    @property
+    def block(self) -> int:
+        """Bytes of all shared memory of a block, at most: carries of warps, and its part, too."""
+        return self.shared + (self.threads // 32 + 2) * _carry(self.accumulator) + 40
+
+    def blocks(self, gpu: Gpu, gathers: bool) -> int:
+        """Return the number of blocks that a multiprocessor is to have at the same time.
+
+        `gathers`: whether operations read raw arrays, too.
+        """
+        share = _SHARED if gathers else 1
+        return min(gpu.blocks_with(self.block, share), _THREADS // self.threads)
+
+    @property
+    def _several(self) -> bool:
+        return len(self.inputs) > 1
 
     @property
     def _copied(self) -> int:
@@ -107,9 +125,13 @@ class Parts(Division):
     work: int = 0
 
     @classmethod
-    def of(cls, tiles: int, size: int, segments: int, accumulator: int) -> Parts:
-        """Divide tiles of so many elements, and segments, in stretches."""
-        stretches = -(-tiles // min(max(tiles // _STRETCHES, 1), _LONGEST))
+    def of(cls, tiles: int, size: int, segments: int, accumulator: int, resident: int) -> Parts:
+        """Divide tiles of so many elements, and segments, in stretches.
+
+        Each of the blocks that are resident at the same time has as many of them as the others.
+        """
+        rounds = -(-tiles // (resident * _LONGEST))
+        stretches = min(tiles, rounds * resident)
         return cls(stretches, accumulator, work=-(-(tiles * size + _WORK * segments) // stretches))
 
     @property
@@ -132,7 +154,12 @@ class Parts(Division):
     @property
     def part(self) -> int:
         """Bytes of one, at most."""
-        return 2 * (-(-(self.accumulator + 4) // 16) * 16) + 16
+        return 2 * _carry(self.accumulator) + 16
+
+
+def _carry(accumulator: int) -> int:
+    """Return the bytes of a ``kspec::Carry``, at most."""
+    return -(-(accumulator + 4) // 16) * 16
 
 
 @dataclass(frozen=True)
@@ -150,12 +177,15 @@ class Segmented:
         segment.
     bounds : ArrayView
         Where segments begin, and the last one ends.
+    gathers : bool
+        Whether operations read raw arrays, too.
     """
 
     columns: Axes
     length: int
     steps: tuple[int, ...]
     bounds: ArrayView
+    gathers: bool = False
 
     @property
     def segments(self) -> int:
@@ -197,11 +227,16 @@ def choose_segments(
     shift = aligned_shift(rows, segmented.steps, length, inputs, pack)
     sizes = tuple(one.itemsize for one in inputs)
     tile = SegmentTile(accumulator, pack if shift >= 0 else 1, sizes)
-    if tile.shared + _STATIC > gpu.shared_memory:
+    if tile.block > gpu.shared_memory:
         tile, shift = replace(tile, pack=1), -1
     tiles = max(1, -(-(length + max(shift, 0)) // tile.size))
-    parts = Parts.of(tiles, tile.size, segmented.segments, accumulator)
-    return _packed(segmented, tile.threads, parts, shift, tile.shared)
+    blocks = tile.blocks(gpu, segmented.gathers)
+    resident = gpu.multiprocessors * blocks
+    parts = Parts.of(tiles, tile.size, segmented.segments, accumulator, resident)
+    schedule = _packed(segmented, tile.threads, parts, shift, tile.shared)
+    if parts.blocks < resident:
+        return schedule
+    return replace(schedule, carveout=gpu.carveout_of(blocks, tile.block))
 
 
 def _packed(

@@ -61,6 +61,10 @@ class FormSchedule(Protocol):
         """Whether all blocks must be resident."""
 
     @property
+    def carveout(self) -> int | None:
+        """Percentage of memory that is preferred as shared memory; None: as the driver chooses."""
+
+    @property
     def scratch(self) -> int:
         """Bytes of scratch memory, all zero before the first launch."""
 
@@ -71,8 +75,16 @@ class FormSchedule(Protocol):
 def launch_of(schedule: FormSchedule, stream: int, host: HostOptions) -> Launch:
     """Return the launch of a schedule."""
     grid, block, shared = (schedule.blocks, 1, 1), (schedule.threads, 1, 1), schedule.shared
-    limit, together = shared or None, schedule.cooperative
-    return Launch(grid, block, shared, stream, host, together, shared_limit=limit)
+    return Launch(
+        grid,
+        block,
+        shared,
+        stream,
+        host,
+        schedule.cooperative,
+        shared_limit=shared or None,
+        carveout=schedule.carveout,
+    )
 
 
 class FoldingCallable(GeneratedCallable[ReductionDeclaration]):

@@ -119,8 +119,9 @@ class SegmentsCallable(FoldingCallable):
             looped = [operand for operand in call.inputs if not operand.param.raw]
             columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
             assert bounds.view is not None
+            gathers = len(looped) < len(call.inputs)
             return choose_segments(
-                Segmented(columns, shape[0], steps, bounds.view),
+                Segmented(columns, shape[0], steps, bounds.view, gathers),
                 [member_of(operand, binding) for operand in looped],
                 lambda: self.accumulator_size(call, binding, modes),
                 gpu_of(call.device),

@@ -140,8 +140,9 @@ class FormStages:
             looped = [operand for operand in call.inputs if not operand.param.raw]
             rows, steps = kernel.axes_beside(looped, call.outputs, shape, along, ordered)
             assert bounds.view is not None
+            gathers = len(looped) < len(call.inputs)
             return choose_segments(
-                Segmented(rows, shape[along], steps, bounds.view),
+                Segmented(rows, shape[along], steps, bounds.view, gathers),
                 [member_of(operand, binding) for operand in looped],
                 lambda: kernel.accumulator_size(call, binding, modes),
                 gpu_of(call.device),
