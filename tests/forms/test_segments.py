@@ -436,3 +436,41 @@ class TestRepeatedCalls:
         for _ in range(3):
             found = SUM.segments(x, indptr, **check)
             np.testing.assert_array_equal(found, sums(x, indptr.tolist()))
+
+
+class TestManyTiles:
+    """Several for each block that a GPU holds at a time, and a share of its memory for the L1 cache."""
+
+    LENGTH = 2**21 + 3
+
+    def wanted(self, x: Any, indptr: Any) -> Any:
+        return np.diff(np.append(0, np.cumsum(x))[indptr])
+
+    @pytest.mark.parametrize("kind", ["short", "mixed"])
+    def test_values(self, kind: str, device: ArrayDevice) -> None:
+        x, w = integers(self.LENGTH), integers(self.LENGTH, seed=1)
+        column = np.random.default_rng(2).integers(0, 1000, self.LENGTH).astype("int32")
+        indptr = bounds(self.LENGTH, kind)
+        first, second, at, ends = map(device.array, (x, w, column, indptr))
+        found = device.numpy(WEIGHTED.segments(first, second, ends))
+        np.testing.assert_array_equal(found, self.wanted(x * w, indptr))
+        found = device.numpy(CSR.segments(first, at, second, ends))
+        np.testing.assert_array_equal(found, self.wanted(x * w[column], indptr))
+
+    @pytest.mark.gpu
+    def test_captured_calls(self) -> None:
+        cupy = pytest.importorskip("cupy")
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            x, w = cupy.arange(self.LENGTH) % 7, cupy.arange(self.LENGTH) % 5
+            indptr = cupy.asarray(bounds(self.LENGTH, "short"))
+            y = cupy.empty(len(indptr) - 1, x.dtype)
+            WEIGHTED.segments(x, w, indptr, out=y)  # compiles, which is not captured
+            stream.begin_capture()
+            WEIGHTED.segments(x, w, indptr, out=y)
+            graph = stream.end_capture()
+            for _ in range(3):
+                y[:] = 0
+                graph.launch(stream)
+            stream.synchronize()
+        product, ends = cupy.asnumpy(x * w), cupy.asnumpy(indptr)
+        np.testing.assert_array_equal(cupy.asnumpy(y), self.wanted(product, ends))
