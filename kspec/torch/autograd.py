@@ -2,7 +2,8 @@
 
 So they are compiled, exported and captured as everything else.  `kspec.model.backward` has the
 part that does not depend on torch, `adjoints` what is between the outputs of a scan, of segments,
-of keys or of windows and the elements that they are sums of.
+of keys or of windows and the elements that they are sums of.  What is the same in all calls is
+prepared once: a call with gradients is mostly Python.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kspec.torch.fake import abstract, broadcast, dtype_named
 
 
 class Gradients:
-    """Derivatives of an operator: the two functions that `torch.autograd.Function` asks for.
+    """Derivatives of an operator: what its `torch.autograd.Function` keeps, and what it computes.
 
     Parameters
     ----------
@@ -48,32 +49,41 @@ class Gradients:
         writes: bool,
     ) -> None:
         assert one.declaration.kind != "raw"
+        declaration: Any = one.declaration
         self._operator = one
-        self._declaration: Any = one.declaration
+        self._declaration = declaration
         self._backward = backward
         self._front = front
         self._call = call
         self._writes = writes
+        self._is_reduction = isinstance(declaration, ReductionDeclaration)
+        self._is_adjoint = getattr(backward.kernel.declaration, "adjoint", None) is not None
+        self._names = tuple(argument.name for argument in one.arguments)
+        self._defaults = one.defaults
+        self._outputs = declaration.outputs.names
+        self._differentiable = backward.differentiable
+        self._form_arguments = one.form_arguments
+        self._indices = one.indices
+        self._takes = (*backward.takes, *one.indices)
+        self._options = one.options
+        self._cores = {param.name: len(param.core) for param in declaration.inputs}
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the gradients are made of."""
-        names = [argument.name for argument in self._operator.arguments]
-        given = {**self._operator.defaults, **dict(zip(names, inputs, strict=False))}
+        given = {**self._defaults, **dict(zip(self._names, inputs, strict=False))}
         outputs = output if isinstance(output, tuple | list) else (output,)
         arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
         self._backward.refuse_complex(
             self._declaration.name,
             (name for name, one in arrays.items() if one.requires_grad and one.is_complex()),
         )
-        known = {**given, **dict(zip(self._declaration.outputs.names, outputs, strict=True))}
-        takes = (*self._backward.takes, *self._operator.indices)
-        saved = [name for name in takes if name in known]
-        needed = [name for name in saved if isinstance(known[name], torch.Tensor)]
-        ctx.save_for_backward(*(known[name] for name in needed))
-        ctx.needed = needed
-        ctx.numbers = {name: known[name] for name in saved if name not in needed}
-        reduced = isinstance(self._declaration, ReductionDeclaration)
-        if reduced:
+        known = {**given, **dict(zip(self._outputs, outputs, strict=True))}
+        saved = {name: known[name] for name in self._takes if name in known}
+        needed = {name: one for name, one in saved.items() if isinstance(one, torch.Tensor)}
+        ctx.save_for_backward(*needed.values())
+        ctx.needed = tuple(needed)
+        ctx.numbers = {name: one for name, one in saved.items() if name not in needed}
+        if self._is_reduction:
             types = abstract(self._declaration.inputs, arrays)
             ctx.shape = loop_shape(self._declaration, types, broadcast=broadcast)
         else:
@@ -81,42 +91,35 @@ class Gradients:
             ctx.shape = tuple(outputs[0].shape[: outputs[0].ndim - len(first.core)])
         ctx.shapes = {name: one.shape for name, one in arrays.items()}
         ctx.form = {
-            name: None if name in self._operator.indices else given[name]
-            for name in self._operator.form_arguments
+            name: None if name in self._indices else given[name] for name in self._form_arguments
         }
-        ctx.options = {name: given[name] for name in self._operator.options}
+        ctx.options = {name: given[name] for name in self._options}
 
     def compute(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
         """Return the gradient of each argument of the operator, None for those without."""
         known = {**ctx.numbers, **dict(zip(ctx.needed, ctx.saved_tensors, strict=True))}
-        outputs = self._declaration.outputs.names
-        known |= {f"{PREFIX}{name}": one for name, one in zip(outputs, grads, strict=True)}
+        for name, one in zip(self._outputs, grads, strict=True):
+            known[f"{PREFIX}{name}"] = one
         if self._operator.form != REDUCE:
             known |= self._of_elements(ctx, known)
-        elif isinstance(self._declaration, ReductionDeclaration):
+        elif self._is_reduction:
             axis = ctx.form["axis"]
             axis = None if axis is None else tuple(axis)
-            known = with_kept_axes(known, outputs, ctx.shape, axis)
-        found = dict(zip(self._backward.differentiable, self._run(ctx, known), strict=True))
-        names = [argument.name for argument in self._operator.arguments]
-        # That of a windowed input has its shape, but for batch axes, not the shape of the outputs.
-        adjoint = getattr(self._backward.kernel.declaration, "adjoint", None) is not None
-        cores = {param.name: len(param.core) for param in self._declaration.inputs}
-        return tuple(
-            _summed(
-                found[name],
-                found[name].shape if adjoint else ctx.shape,
-                ctx.shapes[name],
-                cores[name],
-            )
-            if name in found and wanted
-            else None
-            for name, wanted in zip(names, ctx.needs_input_grad, strict=False)
-        )
+            known = with_kept_axes(known, self._outputs, ctx.shape, axis)
+        found = dict(zip(self._differentiable, self._run(ctx, known), strict=True))
+        made: list[torch.Tensor | None] = []
+        for name, wanted in zip(self._names, ctx.needs_input_grad, strict=False):
+            one = found.get(name) if wanted else None
+            if one is not None:
+                # That of a windowed input has its shape, but for batch axes, not the outputs'.
+                shape = one.shape if self._is_adjoint else ctx.shape
+                one = _summed(one, shape, ctx.shapes[name], self._cores[name])
+            made.append(one)
+        return tuple(made)
 
     def _of_elements(self, ctx: Any, known: Mapping[str, Any]) -> dict[str, Any]:
         """Return the kernel's arguments for a form: each element is a reduction of its own."""
-        (output,) = self._declaration.outputs.names
+        (output,) = self._outputs
         name = f"{PREFIX}{output}"
         given = {one: known.get(one, value) for one, value in ctx.form.items()}
         gradient = adjoint(self._operator, self._front, known[name], ctx.shape, given)

@@ -84,22 +84,25 @@ def _function(
     one: Operator, call: Callable[..., Any], gradients: Gradients
 ) -> type[torch.autograd.Function]:
     """Return the function of autograd's with the gradients of an operator."""
+    below, save, options = torch._C._AutoDispatchBelowAutograd, gradients.save, one.options
 
-    def forward(*args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            return call(*args)
+    # With `setup_context` torch looks at the signature of `forward` in each call, for 15 us.
+    def forward(ctx: Any, *args: Any) -> Any:
+        with below():
+            output = call(*args)
+        save(ctx, args, output)
+        return output
 
-    options = one.options
-
-    def forward_with_options(*args: Any) -> Any:
+    def forward_with_options(ctx: Any, *args: Any) -> Any:
         given = zip(options, args[-len(options) :], strict=True)
         keywords = {name: value for name, value in given if value is not None}
-        with torch._C._AutoDispatchBelowAutograd():
-            return call(*args[: -len(options)], **keywords)
+        with below():
+            output = call(*args[: -len(options)], **keywords)
+        save(ctx, args, output)
+        return output
 
     run = forward_with_options if options else forward
-    parts = {"forward": run, "setup_context": gradients.save, "backward": gradients.compute}
-    members = {name: staticmethod(part) for name, part in parts.items()}
+    members = {"forward": staticmethod(run), "backward": staticmethod(gradients.compute)}
     return type(one.packet, (torch.autograd.Function,), members)
 
 
