@@ -9,24 +9,22 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import kspec
-from benchmarks import kernels
+from benchmarks import kernels, torch_calls
+from benchmarks.call_bench import SIZE, Bench, NotHereError, Plan
 from benchmarks.floor import floor_call
 from benchmarks.kernels import Text
-from benchmarks.machines import Machine, random_numpy
 from benchmarks.references import as_tensor
 from benchmarks.results import Overhead
 from benchmarks.shipped import generated_function
 from benchmarks.timing import Call, interleaved
 
-SIZE = 1000
 BURST = 200
 _SHAPE_2D = (20, 50)
 _THREADS = 256
@@ -38,94 +36,6 @@ extern "C" __global__ void raw_sum(const float* x, const float* y, float* z, uns
   if (i < n) z[i] = x[i] + y[i];
 }
 """
-
-
-class NotHereError(Exception):
-    """A row that this machine cannot have."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a row calls.
-
-    Attributes
-    ----------
-    calls : mapping of str to callable
-        ``"kspec"`` and its peers.
-    check : callable or None
-        Returns pairs of arrays that have to be equal once everything ran.
-    around : callable
-        Returns the context that bursts run in.
-    """
-
-    calls: Mapping[str, Call]
-    check: Callable[[], Iterable[tuple[Any, Any]]] | None = None
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
-
-
-class Bench:
-    """Arrays and kernels for the rows.
-
-    Parameters
-    ----------
-    machine : Machine
-        Where.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.cupy = machine.peers.get("cupy")
-        self.torch = machine.peers.get("torch")
-        self._seeds = itertools.count()
-        self._kernels: dict[tuple[str, str], Any] = {}
-
-    def array(self, *shape: int) -> Any:
-        """Return random float32, of the library that is native to the machine."""
-        flat = self.machine.random("float32", int(np.prod(shape)), next(self._seeds))
-        return flat.reshape(shape)
-
-    def arrays(self, count: int) -> list[Any]:
-        """Return several of 1000 elements."""
-        return [self.array(SIZE) for _ in range(count)]
-
-    def own(self, count: int) -> list[Any]:
-        """Return several of kspec's own arrays."""
-        return [
-            kspec.asarray(random_numpy("float32", SIZE, seed), device=self.machine.kind)
-            for seed in range(count)
-        ]
-
-    def tensors(self, count: int) -> list[Any]:
-        """Return several tensors of torch."""
-        if self.torch is None:
-            raise NotHereError("no torch")
-        place = "cuda" if self.machine.kind == "cuda" else "cpu"
-        return [self.torch.rand(SIZE, device=place) for _ in range(count)]
-
-    def kernel(self, text: Text, module: Any = kspec) -> Any:
-        """Return the kernel of a text, made once for each library."""
-        key = module.__name__, text.name
-        if key not in self._kernels:
-            self._kernels[key] = text.build(module)
-        return self._kernels[key]
-
-    def numpy(self, array: Any) -> Any:
-        """Return a NumPy copy."""
-        self.machine.finish()
-        if self.cupy is not None and isinstance(array, self.cupy.ndarray):
-            return self.cupy.asnumpy(array)
-        if self.torch is not None and isinstance(array, self.torch.Tensor):
-            return array.cpu().numpy()
-        return kspec.asnumpy(array)
-
-    def calls(self, text: Text, arguments: tuple[Any, ...], **keywords: Any) -> dict[str, Call]:
-        """Return the call of kspec, and CuPy's with the same arguments."""
-        calls: dict[str, Call] = {
-            "kspec": functools.partial(self.kernel(text), *arguments, **keywords)
-        }
-        if self.cupy is not None:
-            calls["CuPy"] = functools.partial(self.kernel(text, self.cupy), *arguments, **keywords)
-        return calls
 
 
 def _peers_of_add(bench: Bench, x: Any, y: Any, out: Any = None) -> dict[str, Call]:
@@ -150,11 +60,7 @@ def _given(bench: Bench, text: Text = kernels.ADD_F32) -> Plan:
 def _allocated(bench: Bench, text: Text = kernels.ADD_F32) -> Plan:
     x, y = bench.arrays(2)
     calls = {**bench.calls(text, (x, y)), **_peers_of_add(bench, x, y)}
-    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
-
-
-def _same(bench: Bench, call: Call, want: Callable[[], Any]) -> Callable[[], list[tuple[Any, Any]]]:
-    return lambda: [(bench.numpy(call()), want())]
+    return Plan(calls, bench.same(calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
 
 
 def _own_stream(bench: Bench) -> Plan:
@@ -209,7 +115,7 @@ def _scalar(bench: Bench) -> Plan:
         calls["NumPy"] = functools.partial(np.add, x, 2.5)
     elif bench.torch is not None:
         calls["torch"] = functools.partial(bench.torch.add, as_tensor(bench.torch, x), 2.5)
-    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x) + np.float32(2.5)))
+    return Plan(calls, bench.same(calls["kspec"], lambda: bench.numpy(x) + np.float32(2.5)))
 
 
 def _broadcast(bench: Bench, given: bool) -> Plan:
@@ -217,64 +123,15 @@ def _broadcast(bench: Bench, given: bool) -> Plan:
     arguments = (x, y, z) if given else (x, y)
     calls = bench.calls(kernels.ADD_F32, arguments)
     calls |= _peers_of_add(bench, *arguments)
-    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
-
-
-def _torch(bench: Bench, given: bool) -> Plan:
-    x, y, z = bench.tensors(3)
-    assert bench.torch is not None
-    arguments = (x, y, z) if given else (x, y)
-    keywords = {"out": z} if given else {}
-    calls: dict[str, Call] = {
-        "kspec": functools.partial(bench.kernel(kernels.ADD_F32), *arguments),
-        "torch": functools.partial(bench.torch.add, x, y, **keywords),
-    }
-    return Plan(
-        _with_cupy(bench, calls, given),
-        _same(bench, calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)),
-    )
-
-
-def _operator(bench: Bench) -> Plan:
-    """A kernel through torch's dispatcher, beside torch's own operator and the plain call."""
-    x, y = bench.tensors(2)
-    assert bench.torch is not None
-    register = importlib.import_module("kspec.torch").register
-    kernel = bench.kernel(kernels.ADD_F32)
-    add = getattr(register(kernel, namespace="kspec_benchmarks"), kernel.name)
-    calls: dict[str, Call] = {
-        "kspec": functools.partial(add.default, x, y),
-        "torch": functools.partial(bench.torch.add, x, y),
-        "plain call": functools.partial(kernel, x, y),
-        "floor": functools.partial(_operator_in_python(bench.torch)[1], x, y),
-    }
-    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
-
-
-@functools.cache
-def _operator_in_python(torch: Any) -> tuple[Any, Any]:
-    """Return a library, and an operator of it that only makes its output, in Python."""
-    library = torch.library.Library("kspec_floor", "FRAGMENT")
-    library.define("add(Tensor x, Tensor y) -> Tensor")
-    for key in ("CPU", "CUDA"):
-        library.impl("add", lambda x, y: torch.empty_like(x), key)
-    return library, torch.ops.kspec_floor.add.default
-
-
-def _with_cupy(bench: Bench, calls: dict[str, Call], given: bool) -> dict[str, Call]:
-    """Add CuPy's call with its own arrays, for comparison."""
-    if bench.cupy is not None:
-        kernel = bench.kernel(kernels.ADD_F32, bench.cupy)
-        calls["CuPy"] = functools.partial(kernel, *bench.arrays(3 if given else 2))
-    return calls
+    return Plan(calls, bench.same(calls["kspec"], lambda: bench.numpy(x) + bench.numpy(y)))
 
 
 def _own(bench: Bench, given: bool) -> Plan:
     x, y, z = bench.own(3)
     call = functools.partial(bench.kernel(kernels.ADD_F32), *((x, y, z) if given else (x, y)))
     return Plan(
-        _with_cupy(bench, {"kspec": call}, given),
-        _same(bench, call, lambda: bench.numpy(x) + bench.numpy(y)),
+        bench.with_cupy({"kspec": call}, given),
+        bench.same(call, lambda: bench.numpy(x) + bench.numpy(y)),
     )
 
 
@@ -285,7 +142,7 @@ def _generated(bench: Bench, given: bool) -> Plan:
     calls["kspec"] = functools.partial(generated_function("math.squared_diff"), *arguments)
     if bench.machine.kind == "host":
         calls |= _peers_of_add(bench, *arguments)
-    return Plan(calls, _same(bench, calls["kspec"], lambda: (bench.numpy(x) - bench.numpy(y)) ** 2))
+    return Plan(calls, bench.same(calls["kspec"], lambda: (bench.numpy(x) - bench.numpy(y)) ** 2))
 
 
 def _reduction(bench: Bench, axis: int | None, given: bool = False) -> Plan:
@@ -301,7 +158,7 @@ def _reduction(bench: Bench, axis: int | None, given: bool = False) -> Plan:
         calls["torch"] = functools.partial(
             bench.torch.sum, tensor, **({} if axis is None else {"dim": axis})
         )
-    return Plan(calls, _same(bench, calls["kspec"], lambda: bench.numpy(x).sum(axis=axis)))
+    return Plan(calls, bench.same(calls["kspec"], lambda: bench.numpy(x).sum(axis=axis)))
 
 
 def _generated_reduction(bench: Bench) -> Plan:
@@ -311,7 +168,7 @@ def _generated_reduction(bench: Bench) -> Plan:
     if bench.machine.kind == "host":
         calls["NumPy"] = functools.partial(np.linalg.norm, x, axis=1)
     want = functools.partial(np.linalg.norm, bench.numpy(x), axis=1)
-    return Plan(calls, _same(bench, calls["kspec"], want))
+    return Plan(calls, bench.same(calls["kspec"], want))
 
 
 def _fused(bench: Bench, rows: bool) -> Plan:
@@ -333,7 +190,7 @@ def _fused(bench: Bench, rows: bool) -> Plan:
     if bench.machine.kind == "host":
         calls["NumPy"] = functools.partial(function, x, y)
     want = functools.partial(function, bench.numpy(x), bench.numpy(y))
-    return Plan(calls, _same(bench, calls["kspec"], want))
+    return Plan(calls, bench.same(calls["kspec"], want))
 
 
 def _jitted(bench: Bench, peer: str) -> Plan:
@@ -477,9 +334,11 @@ CALLS = (
     _row("array and Python float", _scalar, _ELEMENTWISE),
     _row("2-D with 1-D, given", _broadcast, _ELEMENTWISE, given=True),
     _row("2-D with 1-D, allocated", _broadcast, _ELEMENTWISE, given=False),
-    _row("torch tensors, given", _torch, _ELEMENTWISE, given=True),
-    _row("torch tensors, allocated", _torch, _ELEMENTWISE, given=False),
-    _row("torch operator", _operator),
+    _row("torch tensors, given", torch_calls.plain, _ELEMENTWISE, given=True),
+    _row("torch tensors, allocated", torch_calls.plain, _ELEMENTWISE, given=False),
+    _row("torch operator", torch_calls.operator),
+    _row("torch operator, compiled", torch_calls.compiled),
+    _row("torch operator, gradients", torch_calls.differentiated),
     _row("own arrays, given", _own, _ELEMENTWISE, given=True),
     _row("own arrays, allocated", _own, _ELEMENTWISE, given=False),
     _row("generated function, given", _generated, _ELEMENTWISE, given=True),

@@ -25,10 +25,11 @@ from benchmarks import (
     shipped,
     stencil_cases,
 )
+from benchmarks.call_bench import Bench, NotHereError
 from benchmarks.cases import Case, is_selected, select
 from benchmarks.coldstart import STARTS, built_package, is_possible, run_start
 from benchmarks.machines import Machine
-from benchmarks.overhead import CALLS, Bench, NotHereError, run_call
+from benchmarks.overhead import CALLS, run_call
 from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput
 from benchmarks.throughput import Runner, beside_peers
 from kspec.runtime.driver import api as driver

@@ -10,10 +10,11 @@ import pytest
 
 import kspec
 from benchmarks import kernels, machines
+from benchmarks.call_bench import Bench, NotHereError
 from benchmarks.cases import Case
 from benchmarks.machines import CudaMachine, HostMachine, find_peers, make_machine
 from benchmarks.operands import FULL_SIZE, array, line
-from benchmarks.overhead import CALLS, Bench, NotHereError, run_call
+from benchmarks.overhead import CALLS, run_call
 from benchmarks.suite import CASES
 from benchmarks.throughput import Runner
 from kspec import jit
