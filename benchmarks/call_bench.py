@@ -1,4 +1,4 @@
-"""What rows of `benchmarks.overhead` are made with: arrays, kernels, and what a row calls."""
+"""Arrays and kernels for the rows of `benchmarks.overhead`, and the calls of a row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NotHereError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a row calls.
+    """The calls of a row.
 
     Attributes
     ----------

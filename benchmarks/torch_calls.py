@@ -1,7 +1,7 @@
 """Rows of `benchmarks.overhead` with tensors of torch: plain calls, and calls of operators.
 
-A floor is an operator in Python that only makes its outputs: what torch's dispatcher, and its
-autograd, take before a kernel can be called.
+A floor is an operator in Python that only makes its outputs: the time that torch's dispatcher and
+its autograd take before a kernel can be called.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from kspec.torch.fake import abstract, broadcast, dtype_named
 
 
 class Gradients:
-    """Derivatives of an operator: what its `torch.autograd.Function` keeps, and what it computes.
+    """Derivatives of an operator: the two parts of its `torch.autograd.Function`.
 
     Parameters
     ----------

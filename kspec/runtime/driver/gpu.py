@@ -55,7 +55,7 @@ class Gpu:
     def carveout_of(self, blocks: int, shared: int) -> int:
         """Return the percentage of shared memory that so many blocks of a multiprocessor need.
 
-        What else there is of it is first-level cache.
+        The rest is first-level cache.
         """
         needed = 100 * blocks * (shared + _RESERVED)
         return min(-(-needed // (self.shared_memory + _RESERVED)), 100)

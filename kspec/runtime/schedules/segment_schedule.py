@@ -36,7 +36,7 @@ from kspec.runtime.schedules.strides import Axes
 BOUNDS = 24
 _CHUNK = 32  # kspec::CHUNK
 _THREADS = 768  # of a multiprocessor: kspec::MinBlocks
-_SHARED = 2 / 3  # of its memory, at most, if the L1 cache has what is gathered
+_SHARED = 2 / 3  # of its memory, at most, if elements are gathered through the L1 cache
 _LONGEST = 128  # tiles of a stretch
 _WORK = 16  # kspec::SEGMENT_WORK: of a segment's end, in elements
 
@@ -68,8 +68,8 @@ class SegmentTile:
     def size(self) -> int:
         """Number of elements."""
         held = self.pack * (self._copied + self._made) if self.pack > 1 else 4 * self._made
-        fitting = 7 if held <= 32 else 5 if held <= (64 if self._several else 48) else 3
-        fitting = fitting if held <= 128 else 1
+        middle = 64 if self._several else 48
+        fitting = 7 if held <= 32 else 5 if held <= middle else 3 if held <= 128 else 1
         return (
             self.threads
             * self.pack
