@@ -38,8 +38,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kspec.errors import KspecError
 
@@ -65,6 +66,11 @@ _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DIGITS = 18  # of a number of bytes that fits in 64 bits
 # The host runtime knows 1024 threads, and those of Python that launch kernels are among them.
 _MOST_THREADS = 512
+_HOST_CHECKS = (
+    *("KSPEC_HOST_SANITIZE", "KSPEC_HOST_ORDER", "KSPEC_HOST_TIMEOUT", "KSPEC_HOST_REVIEW"),
+)
+# Every launch on the host device asks for those, and `os.environ` encodes a name at each question.
+_ENCODED: Mapping[Any, Any] | None = getattr(os.environ, "_data", None)
 _DEFAULT_CACHE_SIZE = 1 << 30
 _DEFAULT_PRINTF_SIZE = 1 << 20  # that of CUDA's buffer (cudaLimitPrintfFifoSize)
 
@@ -263,13 +269,15 @@ def pool_limit() -> int | None:
 
 def host_checks() -> tuple[str, str, str, str]:
     """Return ``KSPEC_HOST_SANITIZE``, ``_ORDER``, ``_TIMEOUT`` and ``_REVIEW``, unparsed."""
-    get = os.environ.get
-    return (
-        get("KSPEC_HOST_SANITIZE", ""),
-        get("KSPEC_HOST_ORDER", ""),
-        get("KSPEC_HOST_TIMEOUT", ""),
-        get("KSPEC_HOST_REVIEW", ""),
-    )
+    if _ENCODED is not None and not any(map(_ENCODED.__contains__, _encoded_host_checks())):
+        return "", "", "", ""
+    sanitize, order, timeout, review = (os.environ.get(name, "") for name in _HOST_CHECKS)
+    return sanitize, order, timeout, review
+
+
+@functools.cache
+def _encoded_host_checks() -> tuple[Any, ...]:
+    return tuple(map(os.environ.encodekey, _HOST_CHECKS))
 
 
 @functools.cache

@@ -346,11 +346,15 @@ def _launch_options(
     )
 
 
+# The public function looks its result up in an enumeration, which takes as long as a small kernel.
+_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+
+
 def _interrupts() -> int:
     """Return the effect of Ctrl-C on a launch made here: as on Python."""
     if threading.current_thread() is not threading.main_thread():
         return runtime.LEAVE
-    handler = signal.getsignal(signal.SIGINT)
+    handler = _handler_of(signal.SIGINT)
     if handler is signal.default_int_handler or _is_of_asyncio(handler):
         return runtime.TAKE
     return runtime.APART if callable(handler) else runtime.LEAVE
