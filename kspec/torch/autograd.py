@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from kspec.model.backward import COUNT, PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import ReductionDeclaration
@@ -58,62 +59,84 @@ class Gradients:
         self._writes = writes
         self._is_reduction = isinstance(declaration, ReductionDeclaration)
         self._is_adjoint = getattr(backward.kernel.declaration, "adjoint", None) is not None
-        self._names = tuple(argument.name for argument in one.arguments)
-        self._defaults = one.defaults
-        self._outputs = declaration.outputs.names
-        self._differentiable = backward.differentiable
-        self._form_arguments = one.form_arguments
-        self._indices = one.indices
-        self._takes = (*backward.takes, *one.indices)
-        self._options = one.options
-        self._cores = {param.name: len(param.core) for param in declaration.inputs}
+        names = [argument.name for argument in one.arguments]
+        outputs = declaration.outputs.names
+        self._defaults = tuple(map(one.defaults.get, names))
+        self._outputs = outputs
+        self._output_grads = tuple(f"{PREFIX}{name}" for name in outputs)
+        self._names = tuple(names)
+        known = [*names, *outputs]
+        self._saved = tuple(
+            (name, known.index(name)) for name in (*backward.takes, *one.indices) if name in known
+        )
+        self._arrays = tuple(k for k, other in enumerate(one.arguments) if other.is_array)
+        # For each argument, the place of its gradient among those that the kernel computes.
+        places = {name: k for k, name in enumerate(backward.differentiable)}
+        self._places = tuple(map(places.get, names))
+        self._form_arguments = tuple(
+            (name, None if name in one.indices else names.index(name))
+            for name in one.form_arguments
+        )
+        self._options = tuple((name, names.index(name)) for name in one.options)
+        cores = {param.name: len(param.core) for param in declaration.inputs}
+        self._cores = tuple(cores.get(name, 0) for name in names)
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the gradients are made of."""
-        given = {**self._defaults, **dict(zip(self._names, inputs, strict=False))}
+        given = (*inputs, *self._defaults[len(inputs) :])
         outputs = output if isinstance(output, tuple | list) else (output,)
-        arrays = {name: one for name, one in given.items() if isinstance(one, torch.Tensor)}
-        self._backward.refuse_complex(
-            self._declaration.name,
-            (name for name, one in arrays.items() if one.requires_grad and one.is_complex()),
-        )
-        known = {**given, **dict(zip(self._outputs, outputs, strict=True))}
-        saved = {name: known[name] for name in self._takes if name in known}
-        needed = {name: one for name, one in saved.items() if isinstance(one, torch.Tensor)}
-        ctx.save_for_backward(*needed.values())
-        ctx.needed = tuple(needed)
-        ctx.numbers = {name: one for name, one in saved.items() if name not in needed}
+        self._refuse_complex(given)
+        known = (*given, *outputs)
+        saved = [(name, known[place]) for name, place in self._saved]
+        needed = [one for one in saved if isinstance(one[1], torch.Tensor)]
+        ctx.save_for_backward(*[one for _, one in needed])
+        ctx.needed = [name for name, _ in needed]
+        ctx.numbers = [one for one in saved if not isinstance(one[1], torch.Tensor)]
+        ctx.shapes = [one.shape if isinstance(one, torch.Tensor) else () for one in given]
         if self._is_reduction:
+            arrays = {self._names[k]: given[k] for k in self._arrays}
             types = abstract(self._declaration.inputs, arrays)
             ctx.shape = loop_shape(self._declaration, types, broadcast=broadcast)
         else:
             first = self._declaration.outputs.params[0]
             ctx.shape = tuple(outputs[0].shape[: outputs[0].ndim - len(first.core)])
-        ctx.shapes = {name: one.shape for name, one in arrays.items()}
         ctx.form = {
-            name: None if name in self._indices else given[name] for name in self._form_arguments
+            name: None if place is None else given[place] for name, place in self._form_arguments
         }
-        ctx.options = {name: given[name] for name in self._options}
+        ctx.options = {name: given[place] for name, place in self._options}
+
+    def _refuse_complex(self, given: Sequence[Any]) -> None:
+        wanted = [
+            self._names[k]
+            for k in self._arrays
+            if isinstance(given[k], torch.Tensor)
+            and given[k].is_complex()
+            and given[k].requires_grad
+        ]
+        if wanted:
+            self._backward.refuse_complex(self._declaration.name, wanted)
 
     def compute(self, ctx: Any, *grads: Any) -> tuple[Any, ...]:
         """Return the gradient of each argument of the operator, None for those without."""
-        known = {**ctx.numbers, **dict(zip(ctx.needed, ctx.saved_tensors, strict=True))}
-        for name, one in zip(self._outputs, grads, strict=True):
-            known[f"{PREFIX}{name}"] = one
+        known = dict(zip(ctx.needed, ctx.saved_tensors, strict=True))
+        known.update(ctx.numbers)
+        known.update(zip(self._output_grads, grads, strict=True))
         if self._operator.form != REDUCE:
             known |= self._of_elements(ctx, known)
         elif self._is_reduction:
             axis = ctx.form["axis"]
             axis = None if axis is None else tuple(axis)
             known = with_kept_axes(known, self._outputs, ctx.shape, axis)
-        found = dict(zip(self._differentiable, self._run(ctx, known), strict=True))
+        found = self._run(ctx, known)
         made: list[torch.Tensor | None] = []
-        for name, wanted in zip(self._names, ctx.needs_input_grad, strict=False):
-            one = found.get(name) if wanted else None
-            if one is not None:
+        for number, wanted in enumerate(ctx.needs_input_grad):
+            place = self._places[number]
+            one = None
+            if wanted and place is not None:
+                one = found[place]
                 # That of a windowed input has its shape, but for batch axes, not the outputs'.
                 shape = one.shape if self._is_adjoint else ctx.shape
-                one = _summed(one, shape, ctx.shapes[name], self._cores[name])
+                one = _summed(one, shape, ctx.shapes[number], self._cores[number])
             made.append(one)
         return tuple(made)
 
@@ -129,20 +152,24 @@ class Gradients:
     def _run(self, ctx: Any, known: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         arguments = self._backward.arguments(known)
         declaration = self._backward.kernel.declaration
-        options = declaration.shared_options(ctx.options)
+        options = declaration.shared_options(ctx.options) if ctx.options else {}
         if not self._writes:
-            results = self._call(*arguments, **options)
+            if torch.is_grad_enabled() or forward_ad._current_level >= 0:
+                results = self._call(*arguments, **options)
+            else:  # autograd need not be asked
+                with torch._C._AutoDispatchBelowAutograd():
+                    results = self._call(*arguments, **options)
             return results if isinstance(results, tuple | list) else (results,)
         named = zip(declaration.inputs.names, arguments, strict=True)
         arrays = {name: one for name, one in named if isinstance(one, torch.Tensor)}
         binding = bind_types(declaration, abstract(declaration.inputs, arrays))
         device = next(iter(arrays.values())).device
-        made = []
+        made, shapes = [], dict(zip(self._names, ctx.shapes, strict=False))
         for param in declaration.outputs:
             front = param.name.removeprefix(PREFIX)
             # A kernel may add to the elements of a raw one, and leave some of them as they are.
             make = torch.zeros if param.raw else torch.empty
-            own = ctx.shapes.get(front, ())  # none of a number
+            own = shapes.get(front, ())  # none of a number
             shape = own if param.raw else (*ctx.shape, *own[len(own) - len(param.core) :])
             dtype = dtype_named(param_dtype(param, binding))
             made.append(make(shape, dtype=dtype, device=device))

@@ -41,33 +41,41 @@ def make_derivatives(
     tensor, is_grad_enabled = torch.Tensor, torch.is_grad_enabled
     apply = _function(one, call, gradients).apply if gradients is not None else None
     in_transform = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+    options, again = one.options, _without_frame(call)
 
     def refuse(name: str, reason: str) -> NoReturn:
         raise ArgumentTypeError(f"{one.packet}: {name} {reason}")
 
+    def differentiate(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if apply is None or in_transform():
+            given = zip(names, args, strict=False)
+            name = next(
+                n for n, value in given if isinstance(value, tensor) and value.requires_grad
+            )
+            refuse(name, _TRANSFORM if apply else f"requires grad, but {_reason(one, fault)}")
+        # Functions of autograd take no keywords.
+        return apply(*args, *map(keywords.get, options))
+
     def run(*args: Any, **keywords: Any) -> Any:
-        wanted = ""
-        forward = forward_ad._current_level >= 0
-        for name, value in zip(names, args, strict=False):
-            if not isinstance(value, tensor):
-                continue
-            if value.requires_grad and not wanted and is_grad_enabled():
-                wanted = name
-            if forward and forward_ad.unpack_dual(value).tangent is not None:
-                refuse(name, _FORWARD)
-        if wanted:
-            if apply is None:
-                refuse(wanted, f"requires grad, but {_reason(one, fault)}")
-            if in_transform():
-                refuse(wanted, _TRANSFORM)
-            # Functions of autograd take no keywords.
-            return apply(*args, *map(keywords.get, one.options))
+        if forward_ad._current_level >= 0:
+            for name, value in zip(names, args, strict=False):
+                if isinstance(value, tensor) and forward_ad.unpack_dual(value).tangent is not None:
+                    refuse(name, _FORWARD)
+        if is_grad_enabled():
+            for value in args:
+                if isinstance(value, tensor) and value.requires_grad:
+                    return differentiate(args, keywords)
         # The kernel could be run at once, 1.6 us sooner, but modes, subclasses and a
         # replacement (`torch.library`) are to be asked.
         with below():
-            return call(*args, **keywords)
+            return again(*args, **keywords)
 
     return run
+
+
+def _without_frame(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that `__call__` of an operator calls, and nothing else."""
+    return getattr(call, "_op", call)
 
 
 _FORWARD = (
@@ -85,11 +93,12 @@ def _function(
 ) -> type[torch.autograd.Function]:
     """Return the function of autograd's with the gradients of an operator."""
     below, save, options = torch._C._AutoDispatchBelowAutograd, gradients.save, one.options
+    again = _without_frame(call)
 
     # With `setup_context` torch looks at the signature of `forward` in each call, for 15 us.
     def forward(ctx: Any, *args: Any) -> Any:
         with below():
-            output = call(*args)
+            output = again(*args)
         save(ctx, args, output)
         return output
 
@@ -97,7 +106,7 @@ def _function(
         given = zip(options, args[-len(options) :], strict=True)
         keywords = {name: value for name, value in given if value is not None}
         with below():
-            output = call(*args[: -len(options)], **keywords)
+            output = again(*args[: -len(options)], **keywords)
         save(ctx, args, output)
         return output
 
