@@ -12,41 +12,41 @@ a `DynamicShapePlan` answers all calls with the same dtypes.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from kspec.model import dtypes
 from kspec.runtime.arguments.binding import Operand
+from kspec.runtime.callcache.codegen import make_function
 from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared
-from kspec.runtime.driver.launch_ex import Resize, Start
-from kspec.runtime.libraries.aliasing import MayOverlap
+from kspec.runtime.callcache.param_buffer import ParameterBuffer
+from kspec.runtime.driver.launch import Launch
+from kspec.runtime.libraries.aliasing import Distance, MayOverlap
 from kspec.runtime.libraries.array_access import shape_maker
+from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.marshal import PackedParameters
 
-# kspec::Elements<Flat, ...> begins with the size; behind two masks, which stay, are head and tail.
-_SIZE, _ENDS, _ENDS_OFFSET = struct.Struct("q"), struct.Struct("2i"), 24
+# kspec::Elements<Flat, ...>: the size, two masks, which stay, head and tail.
+_ELEMENTS, _MASKS = struct.Struct("q16s2i"), slice(8, 24)
 
 
-class ResizableBuffer:
-    """Parameters in memory, and a launch whose size can be set; used as `ParameterBuffer` is.
+class ResizableBuffer(ParameterBuffer):
+    """Parameters in memory, and a launch whose size can be set.
 
     Attributes
     ----------
-    launch : callable
-        Launches the kernel; returns 0, or a code for `DynamicShapePlan.relaunch`.
     resize : callable
-        Sets the number of blocks and of threads in each.
+        Sets the size of the kernel's launch.
     memory : ctypes array
-        Its parameters.
+        The parameters.
     elements, operands : int
         Where the first one is in it, and those of the operands.
     """
 
-    __slots__ = ("_params", "elements", "launch", "memory", "operands", "resize")
+    __slots__ = ("elements", "memory", "operands", "resize")
 
-    def __init__(self, launch: Start, resize: Resize, params: PackedParameters) -> None:
-        self.launch = launch
-        self.resize = resize
-        self._params = params
+    def __init__(self, kernel: LoadedKernel, launch: Launch, params: PackedParameters) -> None:
+        start, self.resize = kernel.prepare_resizable(launch, params)
+        super().__init__(kernel, launch, params, start)
         self.memory = params.memory
         self.elements, self.operands, *_ = params.offsets
 
@@ -67,6 +67,9 @@ class DynamicShapePlan(Ordered):
         Unused buffers, by keys that tell them apart.
     convert : tuple of callable
         For each operand, the conversion of a scalar to bytes.
+    fit : callable
+        Writes the number of elements, at least one, and the operands' values into a buffer; raises
+        `MayOverlap`.
     make : tuple of callable
         For each output that the caller does not give, its allocation by shape.
     refuses : callable or None
@@ -74,14 +77,12 @@ class DynamicShapePlan(Ordered):
     """
 
     __slots__ = (
-        "_grow",
         "_kernel",
         "_launch",
-        "_pack",
         "_parameters",
-        "_written",
         "convert",
         "device",
+        "fit",
         "free",
         "make",
         "refuses",
@@ -93,44 +94,57 @@ class DynamicShapePlan(Ordered):
         self.free: dict[object, ResizableBuffer] = {}
         self.convert = plan.convert
         self.device = plan.device
-        sizes = [_itemsize(one) for one in prepared.operands]
-        self._written = tuple(
-            (one.written, one.other, sizes[one.written], sizes[one.other], one.same)
-            for one in plan.distances
-        )
         self.refuses = plan.refuses
         self.make = tuple(
             shape_maker(one.library, one.view.dtype, one.view.device)
             for one in prepared.operands
             if one.is_output and one.library is not None and one.view is not None
         )
-        self._grow = prepared.growth.fit
         self._kernel = prepared.kernel
         self._launch = prepared.launch
-        self._pack = plan.pack
-        self._parameters = [prepared.first(0), *prepared.parameters()]
+        first = prepared.first(0)
+        self._parameters = [first, *prepared.parameters()]
+        sizes = [_itemsize(one) for one in prepared.operands]
+        names = {
+            "MayOverlap": MayOverlap,
+            "grow": prepared.growth.fit,
+            "masks": first[_MASKS],
+            "pack": plan.pack,
+            "pack_elements": _ELEMENTS.pack_into,
+            "relaunch": prepared.kernel.relaunch,
+        }
+        text = "\n    ".join(_fit_lines(sizes, plan.distances))
+        self.fit: Callable[..., None] = make_function(text, names, ())
 
     def fresh(self) -> ResizableBuffer:
         """Return a new buffer."""
-        params = PackedParameters(self._parameters)
-        return ResizableBuffer(*self._kernel.prepare_resizable(self._launch, params), params)
-
-    def fit(self, buffer: ResizableBuffer, size: int, *values: Any) -> None:
-        """Write a number of elements, at least one, and the operands' values into a buffer."""
-        for written, other, itemsize, other_itemsize, same in self._written:
-            distance = values[other] - values[written]
-            if -size * other_itemsize < distance < size * itemsize and (distance or not same):
-                raise MayOverlap
-        blocks, threads, tail = self._grow(size)
-        buffer.resize(blocks, threads)
-        memory, elements = buffer.memory, buffer.elements
-        _SIZE.pack_into(memory, elements, size)
-        _ENDS.pack_into(memory, elements + _ENDS_OFFSET, 0, tail)
-        self._pack(memory, buffer.operands, *values)
+        return ResizableBuffer(self._kernel, self._launch, PackedParameters(self._parameters))
 
     def relaunch(self, buffer: ResizableBuffer, code: int) -> None:
         """Deal with a launch that returned a code other than 0."""
         self._kernel.relaunch(buffer.launch, code)
+
+
+def _fit_lines(sizes: Sequence[int], distances: Sequence[Distance]) -> Iterator[str]:
+    """Yield the lines of ``fit``, given the operands' sizes of an element in bytes."""
+    values = ", ".join(f"v{number}" for number in range(len(sizes)))
+    yield f"def fit(buffer, size, {values}):"
+    for one in distances:
+        written, other = f"v{one.written}", f"v{one.other}"
+        low, high = f"-{sizes[one.other]} * size", f"{sizes[one.written]} * size"
+        different = f" and {other} != {written}" if one.same else ""
+        yield f"if {low} < {other} - {written} < {high}{different}: raise MayOverlap"
+    yield "memory = buffer.memory"
+    yield "blocks, threads, tail = grow(size)"
+    yield "pack_elements(memory, buffer.elements, size, masks, 0, tail)"
+    yield f"pack(memory, buffer.operands, {values})"
+    # Also where a graph is launched: another thread may let it go, or its stream be captured.
+    yield "buffer.resize(blocks, 1, 1, threads, 1, 1)"
+    yield "graph = buffer.graph"
+    yield "if graph is None: return"
+    yield "graph.resize(blocks, 1, 1, threads, 1, 1)"
+    yield "code = graph.update()"
+    yield "if code: relaunch(graph.update, code)"
 
 
 def _itemsize(operand: Operand) -> int:

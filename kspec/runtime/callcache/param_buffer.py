@@ -21,6 +21,7 @@ from typing import Any
 
 from kspec.errors import DriverError
 from kspec.locks import make_lock
+from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Start
 from kspec.runtime.modules.module import LoadedKernel
@@ -36,26 +37,44 @@ HOT = 50  # launches after which a graph is made, which takes as long as 70 of i
 class ParameterBuffer:
     """Parameters in memory, and what launches the kernel with them.
 
+    Parameters
+    ----------
+    kernel : LoadedKernel
+        What is launched.
+    launch : Launch
+        How.
+    params : PackedParameters
+        Its parameters.
+    start : callable
+        Launches it, as `LoadedKernel.prepare` returns it.
+    scratch : object, optional
+        Memory that the parameters refer to.
+
     Attributes
     ----------
     launch : callable
         Launches the kernel; returns 0, or a code for `ParameterBuffers.relaunch`.
     params : PackedParameters
         Its parameters.
-    update : callable or None
-        Makes a graph take over the parameters, before it is launched; without one, the kernel
-        itself is launched.
+    graph : GraphStart or None
+        What is to take over the parameters before it is launched; None: the kernel itself is
+        launched.
     """
 
-    __slots__ = ("__weakref__", "_scratch", "_warming", "launch", "params", "update")
+    __slots__ = ("__weakref__", "_scratch", "_warming", "graph", "launch", "params")
 
     def __init__(
-        self, kernel: LoadedKernel, launch: Launch, params: PackedParameters, scratch: object
+        self,
+        kernel: LoadedKernel,
+        launch: Launch,
+        params: PackedParameters,
+        start: Start,
+        scratch: object = None,
     ) -> None:
-        self.launch = kernel.prepare(launch, params)
+        self.launch = start
         self.params = params
-        self._scratch = scratch  # memory that the parameters refer to
-        self.update: Start | None = None
+        self._scratch = scratch
+        self.graph: GraphStart | None = None
         self._warming: _Warming | None = None
         if kernel.becomes_graph(launch):
             self._warming = _Warming(self, kernel, launch)
@@ -68,7 +87,7 @@ class ParameterBuffer:
         assert self._warming is not None
         with _changing:
             self.launch = self._warming
-            self.update = None
+            self.graph = None
 
 
 class _Warming:
@@ -95,12 +114,12 @@ class _Warming:
         # A buffer that gives way to others and comes back has to earn it: there are too many.
         self._wanted = self._left = 4 * self._wanted
         try:
-            start = self._kernel.make_graph(self._launch, buffer.params, self._plain)
+            graph = self._kernel.make_graph(self._launch, buffer.params, self._plain)
         except DriverError:
             return  # the kernel has been launched, which is all that was asked for
         with _changing:
-            buffer.update = start.update
-            buffer.launch = start.launch
+            buffer.graph = graph
+            buffer.launch = graph.launch
         _graphs.append(self._buffer)
         while len(_graphs) > MAX_GRAPHS:
             _give_way()
@@ -171,8 +190,10 @@ class ParameterBuffers:
     def fresh(self) -> ParameterBuffer:
         """Return a new buffer."""
         self._made += 1
+        kernel, launch = self._kernel, self._launch
         parameters, scratch = self._make()
-        return ParameterBuffer(self._kernel, self._launch, PackedParameters(parameters), scratch)
+        params = PackedParameters(parameters)
+        return ParameterBuffer(kernel, launch, params, kernel.prepare(launch, params), scratch)
 
     def adapt(self, values: tuple[Any, ...]) -> ParameterBuffer:
         """Return a buffer that holds values which no free one holds.
@@ -185,7 +206,7 @@ class ParameterBuffers:
         except KeyError:
             buffer = self.fresh()
         else:
-            if buffer.update is not None and self._made < MAX_BUFFERS:
+            if buffer.graph is not None and self._made < MAX_BUFFERS:
                 self.free[held] = buffer
                 buffer = self.fresh()
         self.hold(buffer, values)
@@ -194,9 +215,9 @@ class ParameterBuffers:
     def hold(self, buffer: ParameterBuffer, values: tuple[Any, ...]) -> None:
         """Write values into a buffer that was taken."""
         self.pack(buffer.params.memory, buffer.params.offsets[self._first], *values)
-        update = buffer.update
-        if update is not None and (code := update()):
-            self._kernel.relaunch(update, code)
+        graph = buffer.graph
+        if graph is not None and (code := graph.update()):
+            self._kernel.relaunch(graph.update, code)
 
     def run(self, values: tuple[Any, ...]) -> None:
         """Launch the kernel with some values."""

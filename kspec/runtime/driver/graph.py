@@ -13,6 +13,7 @@ What is queued already keeps the parameters it was queued with.
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import weakref
 from typing import Any, NamedTuple
@@ -21,10 +22,10 @@ from kspec import config
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.driver.launch_ex import Start, as_start, driver_function
+from kspec.runtime.driver.launch_ex import SIZE, Resize, Start, as_start, driver_function
 
 # CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, shared_mem, params, extra, kernel, context
-_NODE = struct.Struct("P7I4x4P")
+_NODE, _GRID_OFFSET = struct.Struct("P7I4x4P"), 8
 _LAUNCH_SINCE, _CAPTURING_SINCE, _NODE_SINCE = 10000, 10000, 12000
 _MEASURED_SINCE = 13000  # no graphs on untested drivers
 
@@ -37,11 +38,14 @@ class GraphStart(NamedTuple):
     launch : callable
         Launches it; returns 0, or the driver's code.
     update : callable
-        Takes over what the parameters hold now; returns 0, or the driver's code.
+        Takes over what the parameters hold now, and the size; returns 0, or the driver's code.
+    resize : callable
+        Sets the grid and the block.
     """
 
     launch: Start
     update: Start
+    resize: Resize
 
 
 def is_wanted() -> bool:
@@ -100,14 +104,17 @@ def make_graph(
     packed = _NODE.pack(
         int(function), *launch.grid, *launch.block, launch.shared_mem, params, 0, 0, 0
     )
-    node = ctypes.byref((ctypes.c_char * len(packed)).from_buffer_copy(packed))
+    node = (ctypes.c_char * len(packed)).from_buffer_copy(packed)
+    resize = functools.partial(SIZE.pack_into, node, _GRID_OFFSET)
     change = driver_function("cuGraphExecKernelNodeSetParams", _NODE_SINCE)
-    update = as_start(ordinal, change, executable, pointer(int(graph.node)), node, owner=graph)
+    update = as_start(
+        ordinal, change, executable, pointer(int(graph.node)), ctypes.byref(node), owner=graph
+    )
     run = driver_function("cuGraphLaunch", _LAUNCH_SINCE)
     start = as_start(ordinal, run, executable, stream, owner=(graph, plain))
     if driver_streams.can_be_captured(launch.stream):
         start = _unless_captured(ordinal, stream, plain, start)
-    return GraphStart(start, update)
+    return GraphStart(start, update, resize)
 
 
 def _unless_captured(ordinal: int, stream: Any, plain: Start, start: Start) -> Start:

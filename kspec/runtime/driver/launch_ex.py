@@ -20,12 +20,12 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.launch import Launch
 
 Start = Callable[[], int]
-Resize = Callable[[int, int], None]
+Resize = Callable[[int, int, int, int, int, int], None]  # grid and block
 
 _CONFIG = struct.Struct("7I4xPPI4x")  # CUlaunchConfig: grid, block, shared_mem, stream, attributes
 _ATTRIBUTE = struct.Struct("I4x64s")  # CUlaunchAttribute: which, and its value
 _COOPERATIVE, _CLUSTER, _PROGRAMMATIC, _CARVEOUT = 2, 4, 6, 14  # CUlaunchAttributeID
-_SIZE = struct.Struct("6I")  # its grid and block
+SIZE = struct.Struct("6I")  # a grid and a block
 _SINCE = 11080  # CUDA 11.8 has brought cuLaunchKernelEx
 # What the driver says when a kernel's context is not the current one: of a thread that has none
 # yet, CUDA_ERROR_INVALID_CONTEXT; of another context, CUDA_ERROR_INVALID_HANDLE.
@@ -108,7 +108,7 @@ def prepare_launch(ordinal: int, function: Any, launch: Launch, params: int) -> 
 def prepare_resizable(
     ordinal: int, function: Any, launch: Launch, params: int, owner: object = None
 ) -> tuple[Start, Resize]:
-    """Return the result of `prepare_launch`, and a function that sets the blocks and threads.
+    """Return the result of `prepare_launch`, and a function that sets the grid and the block.
 
     `owner`: what keeps the kernel loaded.
     """
@@ -134,11 +134,7 @@ def prepare_resizable(
         None,
         owner=(attributes, owner),
     )
-
-    def resize(blocks: int, threads: int) -> None:
-        _SIZE.pack_into(config, 0, blocks, 1, 1, threads, 1, 1)
-
-    return start, resize
+    return start, functools.partial(SIZE.pack_into, config, 0)
 
 
 def _attributes(launch: Launch) -> list[bytes]:

@@ -103,7 +103,7 @@ class CudaKernel:
         return self.prepare_resizable(launch, params)[0]
 
     def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
-        """Return a function that launches the kernel, and one that sets the launch's size."""
+        """Return a function that launches the kernel, and one that sets its grid and block."""
         launch = self._checked(launch, params)
         if driver_streams.can_be_captured(launch.stream):
             self._module.stay()  # repeated launches are not looked at

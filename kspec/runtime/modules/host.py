@@ -117,12 +117,12 @@ class HostKernel:
         return start
 
     def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
-        """Return a function that runs the kernel, and one that sets the launch's size."""
+        """Return a function that runs the kernel, and one that sets its grid and block."""
         start, size = self.prepare(launch, params), (launch.grid, launch.block)
 
-        def resize(blocks: int, threads: int) -> None:
+        def resize(x: int, y: int, z: int, threads: int, height: int, depth: int) -> None:
             nonlocal start, size
-            wanted = (blocks, 1, 1), (threads, 1, 1)
+            wanted = (x, y, z), (threads, height, depth)
             if wanted != size:
                 grid, block = size = wanted
                 start = self.prepare(replace(launch, grid=grid, block=block), params)

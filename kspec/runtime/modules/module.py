@@ -59,7 +59,7 @@ class LoadedKernel(Protocol):
         """
 
     def prepare_resizable(self, launch: Launch, params: PackedParameters) -> tuple[Start, Resize]:
-        """Return the result of `prepare`, and a function that sets the blocks and their threads."""
+        """Return the result of `prepare`, and a function that sets the grid and the block."""
 
     def relaunch(self, start: Start, code: int) -> None:
         """Launch once more what returned a code, or raise."""

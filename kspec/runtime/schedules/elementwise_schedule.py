@@ -108,8 +108,9 @@ class _CudaGrowth:
 
     def fit(self, size: int) -> tuple[int, int, int]:
         tail = size % self.pack
-        threads = size // self.pack + tail
-        block = min(self.block, threads)
+        threads, block = size // self.pack + tail, self.block
+        if threads < block:  # `min` would take as long as all the rest
+            block = threads
         return -(-threads // block), block, tail
 
     def in_blocks(self, threads: int) -> Growth:

@@ -59,7 +59,7 @@ class FakeKernel:
             return self.codes.pop(0) if self.codes else 0
 
         self.alive.add(start)
-        return GraphStart(start, update)
+        return GraphStart(start, update, lambda *size: None)
 
     def relaunch(self, start: Any, code: int) -> None:
         self.notes.append(("relaunch", code))

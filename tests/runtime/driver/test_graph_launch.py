@@ -58,9 +58,9 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def noting(*given: Any) -> driver_graph.GraphStart:
         start = make(*given)
-        return driver_graph.GraphStart(
-            lambda: notes.append("launch") or start.launch(),
-            lambda: notes.append("update") or start.update(),
+        return start._replace(
+            launch=lambda: notes.append("launch") or start.launch(),
+            update=lambda: notes.append("update") or start.update(),
         )
 
     monkeypatch.setattr(driver_graph, "make_graph", noting)
@@ -163,6 +163,51 @@ class TestDeepQueue:
         for thread in threads:
             thread.join()
         assert wrong == []
+
+
+class TestChangingShapes:
+    """Calls of which each has another number of elements."""
+
+    @pytest.mark.parametrize("number", range(4))
+    @pytest.mark.unsanitized("under the tools, launches wait for a kernel that waits for the host")
+    def test_each_has_its_own_size(self, number: int, cupy: Any, launches: list[str]) -> None:
+        x = cupy.arange(5000, dtype="float32")
+        outputs = [cupy.full(5000, -1, "float32") for _ in range(200)]
+        stream = streams(cupy)[number]
+        with stream:
+            for size in range(1, 60):
+                ADD(x[:size], -1.0, outputs[0][:size])
+            cupy.cuda.Device().synchronize()
+            launches.clear()
+            with held(cupy, stream):
+                for k, out in enumerate(outputs):
+                    ADD(x[: 300 + 20 * k], float(k), out[: 300 + 20 * k])
+        for k, out in enumerate(outputs):
+            got, size = cupy.asnumpy(out), 300 + 20 * k
+            np.testing.assert_array_equal(got[:size], np.arange(size) + np.float32(k))
+            assert (got[size:] == -1).all()
+        assert launches.count("launch") >= 190
+        assert launches.count("update") >= 190
+
+    def test_while_a_stream_is_captured(self, cupy: Any, launches: list[str]) -> None:
+        x, out = cupy.arange(5000, dtype="float32"), cupy.zeros(5000, "float32")
+        stream = cupy.cuda.Stream()
+        with stream:
+            for size in range(1, 60):
+                ADD(x[:size], 1.0, out[:size])
+            launches.clear()
+            stream.begin_capture()
+            ADD(x[:3000], 2.0, out[:3000])
+            ADD(x[:1001], 3.0, out[:1001])
+            graph = stream.end_capture()
+            ADD(x[:4096], 4.0, out[:4096])
+            stream.synchronize()
+            np.testing.assert_array_equal(cupy.asnumpy(out)[:4096], np.arange(4096) + 4)
+            graph.launch()
+            stream.synchronize()
+        assert "launch" in launches
+        expected = np.arange(4096) + np.repeat([3, 2, 4], [1001, 1999, 1096])
+        np.testing.assert_array_equal(cupy.asnumpy(out)[:4096], expected)
 
 
 class TestOrder:

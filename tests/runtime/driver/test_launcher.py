@@ -135,7 +135,7 @@ def test_attributes(launch: Launch, attributes: list[Any], fake: FakeDriver) -> 
 def test_a_launch_of_another_size(fake: FakeDriver) -> None:
     block = params(5, -6)
     start, resize = launcher.prepare_resizable(0, 0xF00, LAUNCH, block.address)
-    resize(7, 96)
+    resize(7, 1, 1, 96, 1, 1)
     assert start() == 0
     assert fake.launches[0][0] == (7, 1, 1, 96, 1, 1, *CONFIG[6:])
 

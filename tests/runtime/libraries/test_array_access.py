@@ -7,6 +7,7 @@ import functools
 import gc
 import itertools
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,10 +22,12 @@ import kspec
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.runtime.callcache import cache as call_cache
+from kspec.runtime.callcache import param_buffer
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import array_access
@@ -97,6 +100,8 @@ class FakeKernel:
     def __init__(self) -> None:
         self.launches: list[Any] = []
         self.prepared = 0
+        self.graphs = False
+        self.of_graphs = 0
         self.kept: list[Any] = []
 
     def keep(self, stream: int, objects: Any) -> None:
@@ -112,19 +117,44 @@ class FakeKernel:
     def prepare_resizable(self, launch: Any, params: Any) -> Any:
         size = [launch]
 
-        def resize(blocks: int, threads: int) -> None:
-            size[0] = replace(launch, grid=(blocks, 1, 1), block=(threads, 1, 1))
+        def resize(*extents: int) -> None:
+            size[0] = replace(launch, grid=extents[:3], block=extents[3:])
 
         return (lambda: self._start(size[0], params)), resize
 
     def becomes_graph(self, launch: Any) -> bool:
-        return False
+        return self.graphs
+
+    def make_graph(self, launch: Any, params: Any, plain: Any) -> GraphStart:
+        """Return a graph, which launches what it was last updated with."""
+        size, held = [launch], [(launch, values_of(params))]
+
+        def resize(*extents: int) -> None:
+            size[0] = replace(launch, grid=extents[:3], block=extents[3:])
+
+        def update() -> int:
+            held[0] = size[0], values_of(params)
+            return 0
+
+        def start() -> int:
+            self.launches.append(held[0])
+            self.of_graphs += 1
+            return 0
+
+        return GraphStart(start, update, resize)
+
+    def relaunch(self, start: Any, code: int) -> None:
+        raise AssertionError(code)
 
     def _start(self, launch: Any, params: Any) -> int:
-        parts = zip(params.offsets, params.sizes, strict=True)
-        values = [params.memory.raw[offset : offset + size] for offset, size in parts]
-        self.launches.append((launch, values))
+        self.launches.append((launch, values_of(params)))
         return 0
+
+
+def values_of(params: Any) -> list[bytes]:
+    """Return the bytes of all parameters."""
+    parts = zip(params.offsets, params.sizes, strict=True)
+    return [params.memory.raw[offset : offset + size] for offset, size in parts]
 
 
 @pytest.fixture
@@ -336,9 +366,19 @@ class TestFamilies:
 
     @pytest.mark.parametrize("dtypes", [("float32", "float32"), ("int8", "float64")])
     @pytest.mark.parametrize("block_size", [None, 96])
+    @pytest.mark.parametrize("graphs", [False, True])
     def test_they_launch_what_full_checks_launch(
-        self, dtypes: tuple[str, str], block_size: int | None, fake: FakeKernel, full: list[Any]
+        self,
+        dtypes: tuple[str, str],
+        block_size: int | None,
+        graphs: bool,
+        fake: FakeKernel,
+        full: list[Any],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(param_buffer, "HOT", 5)
+        monkeypatch.setattr(param_buffer, "_graphs", deque())
+        fake.graphs = graphs
         kernel = kernel_of("T x, U a", "U y")
         sizes = [*range(1, 40), 255, 256, 257, 4095, 4096, 10**6 + 3]
         for size in sizes:
@@ -350,6 +390,26 @@ class TestFamilies:
             kernel(*args, block_size=block_size)
             kernel.prepare(args, block_size=block_size).run()
             assert fake.launches[-1] == fake.launches[-2]
+        assert (fake.of_graphs > 40) is graphs
+
+    def test_a_graph_gives_way_to_the_kernel(
+        self, fake: FakeKernel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(param_buffer, "HOT", 1)
+        monkeypatch.setattr(param_buffer, "_graphs", deque())
+        fake.graphs = True
+        kernel = kernel_of("T x", "T y")
+        for size in range(1, 60):
+            args = array(size), array(size)
+            kernel(*args)
+            if size == 50:
+                assert fake.of_graphs > 20
+                while param_buffer._graphs:
+                    param_buffer._give_way()
+                fake.of_graphs = 0
+            kernel.prepare(args).run()
+            assert fake.launches[-1] == fake.launches[-2]
+        assert 0 < fake.of_graphs < 9
 
     def test_outputs_are_made(self, fake: FakeKernel, full: list[Any]) -> None:
         kernel = kernel_of("T x", "T y, int8 z")
