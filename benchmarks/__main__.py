@@ -20,7 +20,16 @@ import kspec
 from benchmarks import report
 from benchmarks.machines import make_machine
 from benchmarks.plots import draw_plots
-from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput, load
+from benchmarks.results import (
+    Figure,
+    Journal,
+    Overhead,
+    Results,
+    Scaling,
+    Throughput,
+    joined,
+    load,
+)
 from benchmarks.suite import Suite, describe
 
 _STYLES = {"ok": "green", "MISS": "yellow", "WRONG": "bold red", "FAILED": "bold red"}
@@ -46,7 +55,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--elements", type=int, metavar="N", help="elements of a case")
     parser.add_argument(
-        "--load", type=Path, metavar="FILE", help="measure nothing; report an earlier --json"
+        "--load",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing; report the --json of earlier runs on one machine",
     )
     options = parser.parse_args(arguments)
     if options.elements is not None and options.elements < 1024:
@@ -59,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     console = Console(width=max(80, min(100, Console().width)), highlight=False)
     if options.load is not None:
-        results = load(options.load.read_text(encoding="utf-8"))
+        results = joined([load(one.read_text(encoding="utf-8")) for one in options.load])
         for text in report.summary(results):
             console.print(text, markup=False)
     else:

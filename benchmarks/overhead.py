@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import kspec
-from benchmarks import kernels, torch_calls
+from benchmarks import graph_calls, kernels, torch_calls
 from benchmarks.call_bench import SIZE, Bench, NotHereError, Plan
 from benchmarks.floor import floor_call
 from benchmarks.kernels import Text
@@ -316,12 +316,17 @@ class CallCase:
 
 
 def _row(
-    name: str, plan: Callable[..., Plan], target: float | None = None, **keywords: Any
+    name: str,
+    plan: Callable[..., Plan],
+    target: float | None = None,
+    of: str = "CuPy",
+    **keywords: Any,
 ) -> CallCase:
-    return CallCase(name, functools.partial(plan, **keywords), target)
+    return CallCase(name, functools.partial(plan, **keywords), target, of)
 
 
-_ELEMENTWISE, _REDUCTION, _RAW_TARGET, _FUSED = 0.75, 0.5, 0.85, 0.8
+_ELEMENTWISE, _REDUCTION, _RAW_TARGET, _RAW_REPEATED, _FUSED = 0.75, 0.5, 0.85, 0.57, 0.575
+_CHANGING_TARGET, _OPERATOR, _GRAPH = 0.94, 1.0, 1.05
 _JIT, _JIT_NUMBA = 0.25, 0.8
 CALLS = (
     _row("output given", _given, _ELEMENTWISE),
@@ -336,9 +341,9 @@ CALLS = (
     _row("2-D with 1-D, allocated", _broadcast, _ELEMENTWISE, given=False),
     _row("torch tensors, given", torch_calls.plain, _ELEMENTWISE, given=True),
     _row("torch tensors, allocated", torch_calls.plain, _ELEMENTWISE, given=False),
-    _row("torch operator", torch_calls.operator),
-    _row("torch operator, compiled", torch_calls.compiled),
-    _row("torch operator, gradients", torch_calls.differentiated),
+    _row("torch operator", torch_calls.operator, _OPERATOR, of="torch"),
+    _row("torch operator, compiled", torch_calls.compiled, _OPERATOR, of="torch"),
+    _row("torch operator, gradients", torch_calls.differentiated, _OPERATOR, of="torch"),
     _row("own arrays, given", _own, _ELEMENTWISE, given=True),
     _row("own arrays, allocated", _own, _ELEMENTWISE, given=False),
     _row("generated function, given", _generated, _ELEMENTWISE, given=True),
@@ -347,18 +352,21 @@ CALLS = (
     _row("reduction, axis 1", _reduction, _REDUCTION, axis=1),
     _row("reduction, axis 1, given", _reduction, _REDUCTION, axis=1, given=True),
     _row("generated reduction, axis 1", _generated_reduction, _REDUCTION),
-    _row("raw, arguments kept", _raw, _RAW_TARGET),
+    _row("raw, arguments kept", _raw, _RAW_REPEATED),
     _row("raw, arguments made", _raw, _RAW_TARGET, fresh=True),
     _row("raw, declared parameters", _raw, _RAW_TARGET, declared=True),
     _row("raw, torch tensors", _raw, _RAW_TARGET, tensors=True),
     _row("jit", _jitted, _JIT, peer="CuPy"),
-    CallCase("jit beside numba", functools.partial(_jitted, peer="numba"), _JIT_NUMBA, "numba"),
+    _row("jit beside numba", _jitted, _JIT_NUMBA, of="numba", peer="numba"),
     _row("fused", _fused, _FUSED, rows=False),
     _row("fused softmax", _fused, rows=True),
     CallCase("bound", functools.partial(_bound, raw=False), 1.0, "floor", 0.5e-6),
     CallCase("bound raw", functools.partial(_bound, raw=True), 1.0, "floor", 0.5e-6),
-    _row("changing shapes, given", _changing, given=True),
-    _row("changing shapes, allocated", _changing, given=False),
+    _row("changing shapes, given", _changing, _CHANGING_TARGET, given=True),
+    _row("changing shapes, allocated", _changing, _CHANGING_TARGET, given=False),
+    _row("graph of CuPy, 20 kernels", graph_calls.of_cupy, _GRAPH),
+    _row("graph of torch, 20 kernels", graph_calls.of_torch, _GRAPH, of="torch"),
+    _row("program of JAX, 20 kernels", graph_calls.of_jax, _GRAPH, of="JAX"),
 )
 
 

@@ -159,10 +159,11 @@ def markdown(results: Results) -> str:
 
 def _head(results: Results) -> str:
     versions = ", ".join(f"{name} {text}" for name, text in results.versions.items())
+    runs = "One run" if results.runs == 1 else f"{results.runs} runs"
     lines = [
         "# Results",
         "",
-        f"{results.name}, {results.date}; {versions}. One run of `python -m benchmarks`, "
+        f"{results.name}, {results.date}; {versions}. {runs} of `python -m benchmarks`, "
         f"{results.seconds:.0f} s.",
     ]
     copy = results.copy_bandwidth

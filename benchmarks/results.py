@@ -7,7 +7,7 @@ that a run left.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything a run found; see `Machine` for `kind`, `name` and `elements`."""
+    """Everything that runs found; see `Machine` for `kind`, `name` and `elements`."""
 
     kind: str
     name: str
@@ -193,6 +193,7 @@ class Results:
     scaling: tuple[Scaling, ...] = ()
     missing: tuple[str, ...] = ()
     seconds: float = 0.0
+    runs: int = 1
 
     @property
     def copy_bandwidth(self) -> float | None:
@@ -273,6 +274,32 @@ def _row(kind: Any, data: dict[str, Any]) -> Any:
     if "notes" in values:
         values["notes"] = tuple(values["notes"])
     return kind(**values)
+
+
+def joined(parts: Sequence[Results]) -> Results:
+    """Return the rows of several runs on one machine; the first copy is that of all of them.
+
+    Raises
+    ------
+    ValueError
+        If they are of different machines or versions.
+    """
+    first, *others = parts
+    for one in others:
+        if (one.name, one.versions, one.elements) != (first.name, first.versions, first.elements):
+            raise ValueError("runs of different machines, versions or sizes are not one table")
+    copied = [one for one in parts if one.copy]
+    return replace(
+        copied[0] if copied else first,
+        copy_after=copied[-1].copy_after if copied else None,
+        throughput=tuple(row for one in parts for row in one.throughput),
+        overhead=tuple(row for one in parts for row in one.overhead),
+        figures=tuple(row for one in parts for row in one.figures),
+        scaling=tuple(row for one in parts for row in one.scaling),
+        missing=tuple(dict.fromkeys(row for one in parts for row in one.missing)),
+        seconds=sum(one.seconds for one in parts),
+        runs=sum(one.runs for one in parts),
+    )
 
 
 class Journal:

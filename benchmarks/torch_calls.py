@@ -1,7 +1,8 @@
 """Rows of `benchmarks.overhead` with tensors of torch: plain calls, and calls of operators.
 
 A floor is an operator in Python that only makes its outputs: the time that torch's dispatcher and
-its autograd take before a kernel can be called.
+its autograd take before a kernel can be called. As an operator whose gradients are refused must,
+the one without gradients is asked for them, in Python, before it is run.
 """
 
 from __future__ import annotations
@@ -117,5 +118,13 @@ def _floor(torch: Any) -> tuple[Any, Any]:
         library.define(f"{name}(Tensor x, Tensor y) -> Tensor")
         for key in ("CPU", "CUDA"):
             library.impl(name, lambda x, y: torch.empty_like(x), key)
+    below, add = torch._C._AutoDispatchBelowAutograd, torch.ops.kspec_floor.add.default
+
+    def without_gradients(x: Any, y: Any) -> Any:
+        assert not (x.requires_grad or y.requires_grad)
+        with below():
+            return add(x, y)
+
+    library.impl("add", without_gradients, "Autograd")
     library.impl("mul", Empty.apply, "Autograd")
     return library, torch.ops.kspec_floor

@@ -19,6 +19,7 @@ from benchmarks.results import (
     dump,
     fraction,
     is_met,
+    joined,
     load,
 )
 from benchmarks.timing import Sample
@@ -45,6 +46,25 @@ FULL = replace(
     scaling=(Scaling("gpus", "norm, weak", "GPU", 2**30, True, PAIR, "CuPy"),),
     missing=("torch is left out: why",),
 )
+
+
+class TestJoined:
+    def test_rows_of_all_runs_are_there(self) -> None:
+        calls = replace(EMPTY, overhead=FULL.overhead, copy=None, copy_bytes=0, seconds=2.0)
+        cases = replace(EMPTY, throughput=FULL.throughput, seconds=3.0, copy_after=once(2.0))
+        starts = replace(EMPTY, figures=FULL.figures, missing=FULL.missing, copy=once(4.0))
+        whole = joined([calls, cases, starts])
+        assert whole.overhead == FULL.overhead and whole.figures == FULL.figures
+        assert whole.throughput == FULL.throughput and whole.missing == FULL.missing
+        assert (whole.copy, whole.copy_bytes, whole.copy_after) == (COPY, 1000, None)
+        assert (whole.seconds, whole.runs) == (5.0, 3)
+        assert "3 runs of `python -m benchmarks`, 5 s." in markdown(whole)
+        assert joined([FULL]) == FULL
+
+    @pytest.mark.parametrize("changed", [{"name": "other"}, {"elements": 7}, {"versions": {}}])
+    def test_other_machines_are_refused(self, changed: dict[str, object]) -> None:
+        with pytest.raises(ValueError, match="runs of different machines, versions or sizes"):
+            joined([FULL, replace(EMPTY, **changed)])  # type: ignore[arg-type]
 
 
 class TestJson:

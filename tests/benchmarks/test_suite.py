@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import coldstart, host_device, suite
+from benchmarks import builds, coldstart, host_device, suite
 from benchmarks.coldstart import STARTS, is_possible, run_start
 from benchmarks.machines import HostMachine
 from benchmarks.results import Figure, Throughput, load
@@ -167,3 +167,24 @@ def test_host_costs_go_on_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(host_device, "first_launch", lambda: fine)
     rows = list(host_device.figures())
     assert [row.problem for row in rows] == ["", "ZeroDivisionError: division by zero", "", "", ""]
+
+
+class TestBuilds:
+    def test_they_run_only_when_they_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        folders: list[Path] = []
+        rows = (("everything", folders.append, 25.0), ("demo", folders.append, 60.0))
+        monkeypatch.setattr(builds, "_ROWS", rows)
+        assert list(builds.run(None)) == list(builds.run("elementwise")) == []
+        (demo,) = builds.run("build/demo")
+        assert (demo.section, demo.name, demo.unit, demo.limit) == ("build", "demo", "s", 60.0)
+        assert demo.value > 0 and not demo.problem and len(folders) == 1
+        assert [row.name for row in builds.run("build")] == ["everything", "demo"]
+        assert not any(one.exists() for one in folders)
+
+    def test_a_build_that_fails_is_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(folder: Path) -> None:
+            raise subprocess.CalledProcessError(2, ["make", "demo"])
+
+        monkeypatch.setattr(builds, "_ROWS", (("demo", fail, 60.0),))
+        (row,) = builds.run("demo")
+        assert row.problem == "Command '['make', 'demo']' returned non-zero exit status 2."
