@@ -17,7 +17,7 @@ _TARGET = 10
 # Peers by what is measured where.
 _THROUGHPUT_PEERS = {"cuda": ("CuPy", "torch"), "host": ("NumPy",)}
 # Beside these in the Markdown, for which a terminal has no column left.
-_MORE_PEERS = {("cuda", "aggregate"): ("CUB",)}
+_MORE_PEERS = {("cuda", "aggregate"): ("CUB",), ("cuda", "overhead"): ("numba", "JAX")}
 _OVERHEAD_PEERS = {"cuda": ("CuPy", "torch", "floor"), "host": ("NumPy",)}
 _SECTIONS = {
     "elementwise": "Elementwise",
@@ -223,7 +223,7 @@ def _throughput_table(
 
 
 def _overhead_table(results: Results) -> str:
-    peers = _OVERHEAD_PEERS[results.kind]
+    peers = (*_OVERHEAD_PEERS[results.kind], *_MORE_PEERS.get((results.kind, "overhead"), ()))
     titles = ("call", "kspec µs", "minimum", *peers, "ratio", "of minima", "target", "")
     body = [
         (

@@ -73,7 +73,7 @@ class Suite:
         self._started = time.perf_counter()
         # Peers are slow to compile, and some slow to run: when this much time is gone, the rest
         # is measured without them, and the run still ends in time.
-        self._peers_until = 40.0 if quick else 150.0
+        self._peers_until = 40.0 if quick else 400.0
 
     def run(self) -> Iterator[Row | str]:
         """Yield rows, and lines about what is left out."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,6 +78,19 @@ def _on_device(ordinal: int) -> Iterator[None]:
     yield
 
 
+class FakeStream:
+    """A stream of CuPy; what is captured has run when its graph is launched."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def begin_capture(self) -> None: ...
+
+    def end_capture(self) -> Any:
+        return SimpleNamespace(launch=lambda stream: None)
+
+
 def fake_cupy() -> Any:
     """Return NumPy with CuPy's classes."""
     cupy = SimpleNamespace(**vars(np))
@@ -89,7 +102,7 @@ def fake_cupy() -> Any:
     cupy.asnumpy = np.asarray
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
     cupy.fuse = lambda: lambda function: function
-    cupy.cuda = SimpleNamespace(Stream=lambda non_blocking: nullcontext())
+    cupy.cuda = SimpleNamespace(Stream=lambda non_blocking: FakeStream())
     return cupy
 
 

@@ -128,10 +128,11 @@ class TestCuda:
         monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace())
         monkeypatch.setitem(sys.modules, "cupyx.jit", jit)
         monkeypatch.setitem(sys.modules, "numba", None)
+        monkeypatch.setitem(sys.modules, "jax", None)
         try:
             row = run_call(bench, call, rounds=1)  # type: ignore[arg-type]
         except NotHereError as reason:
-            assert str(reason).startswith(("no torch", "no numba"))
+            assert str(reason).startswith(("no torch", "no numba", "no JAX"))
             return
         assert not row.problem
         assert row.of in ("CuPy", "floor")
