@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kspec import sharded
-from kspec.runtime.kernels.forms import segments, stages
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.schedules.scan_schedule import ScanSchedule, ScanTile
 from tests.forms.kernels import MODELS, PLUS_TEN, WEIGHTED
@@ -20,11 +19,6 @@ from tests.forms.test_scan import ways
 __all__ = ["schedules"]
 
 NAMES = ("mean", "matrices")
-
-
-@pytest.fixture(autouse=True)
-def of_stages(schedules: list[ScanSchedule], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "choose_segments", segments.choose_segments)
 
 
 @functools.cache

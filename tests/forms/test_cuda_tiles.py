@@ -18,7 +18,7 @@ import pytest
 
 import kspec
 from kspec.runtime.driver.gpu import Gpu
-from kspec.runtime.kernels.forms import scan, segments
+from kspec.runtime.kernels.forms import folding, scan
 from kspec.runtime.memory.workspace import KeptScratch
 from kspec.runtime.schedules import scan_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import (
@@ -77,7 +77,7 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
 
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
     monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
-    monkeypatch.setattr(segments, "choose_segments", on_a_gpu(segments.choose_segments))
+    monkeypatch.setattr(folding, "choose_segments", on_a_gpu(folding.choose_segments))
     monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", float("inf"))
     yield made
     assert made

@@ -28,12 +28,16 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
+from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.schedules.scan_schedule import ScanSchedule
+from kspec.runtime.schedules.segment_schedule import Segmented, choose_segments
 from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
 
 
@@ -256,6 +260,30 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         """Return the bytes of an accumulator on a GPU."""
         return exact_size(
             self.declaration, binding, lambda layout: self.load(call, binding, layout, modes)
+        )
+
+    def schedule_segments(
+        self,
+        call: Call,
+        bounds: Operand,
+        extent: int,
+        axes: Callable[[Sequence[Operand]], tuple[Axes, tuple[int, ...]]],
+        binding: Binding,
+        modes: tuple[str, ...],
+    ) -> ScanSchedule:
+        """Return the schedule of segments of an axis with some extent.
+
+        `axes` returns, for the inputs that are not raw, the axes beside it and the strides along
+        it, as `axes_beside` and `rows_of` do.
+        """
+        looped = [operand for operand in call.inputs if not operand.param.raw]
+        beside, steps = axes(looped)
+        assert bounds.view is not None
+        return choose_segments(
+            Segmented(beside, extent, steps, bounds.view, gathers=len(looped) < len(call.inputs)),
+            [member_of(operand, binding) for operand in looped],
+            lambda: self.accumulator_size(call, binding, modes),
+            gpu_of(call.device),
         )
 
     def axes_beside(

@@ -7,15 +7,14 @@ from typing import Any
 
 from kspec.model.forms.kinds import SEGMENTS
 from kspec.model.forms.outputs import infer_segments
-from kspec.runtime.arguments.binding import Call, check_count
+from kspec.runtime.arguments.binding import Call, Operand, check_count
 from kspec.runtime.callcache.launch_plan import Prepared
-from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
-from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.schedules.scan_schedule import ScanSchedule
-from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
+from kspec.runtime.schedules.segment_schedule import BOUNDS
+from kspec.runtime.schedules.strides import Axes
 
 
 class SegmentsCallable(FoldingCallable):
@@ -116,16 +115,10 @@ class SegmentsCallable(FoldingCallable):
         check_beside(self.__name__, (*call.inputs, bounds), call.outputs if given else ())
 
         def choose(call: Call, modes: tuple[str, ...]) -> ScanSchedule:
-            looped = [operand for operand in call.inputs if not operand.param.raw]
-            columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)
-            assert bounds.view is not None
-            gathers = len(looped) < len(call.inputs)
-            return choose_segments(
-                Segmented(columns, shape[0], steps, bounds.view, gathers),
-                [member_of(operand, binding) for operand in looped],
-                lambda: self.accumulator_size(call, binding, modes),
-                gpu_of(call.device),
-            )
+            def axes(looped: Sequence[Operand]) -> tuple[Axes, tuple[int, ...]]:
+                return self.rows_of(looped, call.outputs, shape, inferred.shape)
+
+            return self.schedule_segments(call, bounds, shape[0], axes, binding, modes)
 
         return self._prepare_form(
             call, inferred, given, options, choose, indices=bounds, place=BOUNDS

@@ -35,11 +35,9 @@ from kspec.runtime.arguments.binding import Call, Operand, classify, resolve_str
 from kspec.runtime.arguments.checks import host_options, modes_of_call
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.kernels.forms.folding import FormSchedule, launch_of
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.forms.scan import ScanCarry
-from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.kernels.partial_reduction import split_of
 from kspec.runtime.kernels.partials import (
     BYTES,
@@ -55,7 +53,8 @@ from kspec.runtime.libraries.lookup import Library
 from kspec.runtime.schedules.key_schedule import KEYS, PROGRESS, KeySchedule, counted_size
 from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR
 from kspec.runtime.schedules.scan_schedule import ScanSchedule
-from kspec.runtime.schedules.segment_schedule import BOUNDS, Segmented, choose_segments
+from kspec.runtime.schedules.segment_schedule import BOUNDS
+from kspec.runtime.schedules.strides import Axes
 
 _NUMBER = 8  # bytes of the number of elements beside an accumulator
 
@@ -137,16 +136,10 @@ class FormStages:
         ordered = declaration.ordered
 
         def choose(modes: tuple[str, ...]) -> ScanSchedule:
-            looped = [operand for operand in call.inputs if not operand.param.raw]
-            rows, steps = kernel.axes_beside(looped, call.outputs, shape, along, ordered)
-            assert bounds.view is not None
-            gathers = len(looped) < len(call.inputs)
-            return choose_segments(
-                Segmented(rows, shape[along], steps, bounds.view, gathers),
-                [member_of(operand, binding) for operand in looped],
-                lambda: kernel.accumulator_size(call, binding, modes),
-                gpu_of(call.device),
-            )
+            def axes(looped: Sequence[Operand]) -> tuple[Axes, tuple[int, ...]]:
+                return kernel.axes_beside(looped, call.outputs, shape, along, ordered)
+
+            return kernel.schedule_segments(call, bounds, shape[along], axes, binding, modes)
 
         head = head_of(math.prod(outputs), length, partial)
         self._prepare(call, choose, bounds, BOUNDS, head, partial, binding, handle).run()
