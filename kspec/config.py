@@ -38,7 +38,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,6 @@ _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _DIGITS = 18  # of a number of bytes that fits in 64 bits
 # The host runtime knows 1024 threads, and those of Python that launch kernels are among them.
 _MOST_THREADS = 512
-_HOST_CHECKS = (
-    *("KSPEC_HOST_SANITIZE", "KSPEC_HOST_ORDER", "KSPEC_HOST_TIMEOUT", "KSPEC_HOST_REVIEW"),
-)
-# Every launch on the host device asks for those, and `os.environ` encodes a name at each question.
-_ENCODED: Mapping[Any, Any] | None = getattr(os.environ, "_data", None)
 _DEFAULT_CACHE_SIZE = 1 << 30
 _DEFAULT_PRINTF_SIZE = 1 << 20  # that of CUDA's buffer (cudaLimitPrintfFifoSize)
 
@@ -237,7 +232,7 @@ def nvcc_environment() -> tuple[tuple[str, str], ...]:
 
 def host_threads() -> int:
     """Return the number of operating-system threads for the blocks of a host launch."""
-    text = os.environ.get("KSPEC_HOST_THREADS", "")
+    text = _variable("KSPEC_HOST_THREADS")
     if not text:
         return _cores()
     try:
@@ -269,15 +264,28 @@ def pool_limit() -> int | None:
 
 def host_checks() -> tuple[str, str, str, str]:
     """Return ``KSPEC_HOST_SANITIZE``, ``_ORDER``, ``_TIMEOUT`` and ``_REVIEW``, unparsed."""
-    if _ENCODED is not None and not any(map(_ENCODED.__contains__, _encoded_host_checks())):
-        return "", "", "", ""
-    sanitize, order, timeout, review = (os.environ.get(name, "") for name in _HOST_CHECKS)
-    return sanitize, order, timeout, review
+    return (
+        _variable("KSPEC_HOST_SANITIZE"),
+        _variable("KSPEC_HOST_ORDER"),
+        _variable("KSPEC_HOST_TIMEOUT"),
+        _variable("KSPEC_HOST_REVIEW"),
+    )
+
+
+def _variable(name: str) -> str:
+    """Return a variable that every launch on the host device asks for; empty if it is not set.
+
+    `os.environ` encodes the name at each question: five take as long as a small kernel.
+    """
+    known = getattr(os.environ, "_data", None)
+    if known is not None and _encoded(name) not in known:
+        return ""
+    return os.environ.get(name, "")
 
 
 @functools.cache
-def _encoded_host_checks() -> tuple[Any, ...]:
-    return tuple(map(os.environ.encodekey, _HOST_CHECKS))
+def _encoded(name: str) -> Any:
+    return os.environ.encodekey(name)
 
 
 @functools.cache

@@ -151,3 +151,17 @@ def test_all_variables_are_listed() -> None:
     assert {name for name in read if name.startswith("KSPEC_")} == set(
         re.findall(r"^``(KSPEC_\w+)``", text, re.MULTILINE)
     )
+
+
+def test_variables_of_launches_are_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SANITIZE", "ORDER", "TIMEOUT", "REVIEW"):
+        monkeypatch.delenv(f"KSPEC_HOST_{name}", raising=False)
+    assert config.host_checks() == ("", "", "", "")
+    monkeypatch.setenv("KSPEC_HOST_ORDER", "reverse")
+    assert config.host_checks() == ("", "reverse", "", "")
+    monkeypatch.delenv("KSPEC_HOST_ORDER")
+    assert config.host_checks() == ("", "", "", "")
+    # As some do in tests: a mapping that has no encoded names.
+    monkeypatch.setattr(os, "environ", {"KSPEC_HOST_REVIEW": "1", "KSPEC_HOST_THREADS": "3"})
+    assert config.host_checks() == ("", "", "", "1")
+    assert config.host_threads() == 3

@@ -347,7 +347,9 @@ def _launch_options(
 
 
 # The public function looks its result up in an enumeration, which takes as long as a small kernel.
-_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handler_of: Callable[[int], Any] = getattr(
+    sys.modules.get("_signal"), "getsignal", signal.getsignal
+)
 
 
 def _interrupts() -> int:
