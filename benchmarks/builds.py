@@ -1,4 +1,4 @@
-"""What takes minutes, and is only measured when it is asked for: ``--only "from nothing"``.
+"""Builds that take minutes, and are only timed when they are named: ``--only "from nothing"``.
 
 `kspec build` of all shipped specs, for every architecture, with empty caches, and ``make demo`` on
 a fresh clone, which finds what pip has downloaded before.
@@ -27,7 +27,7 @@ def _everything(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(ROOT / "specs", folder / "specs")
     command = [sys.executable, "-m", "kspec.build", "build", "--project", str(folder)]
-    _run(command, ROOT, {"KSPEC_CACHE_DIR": str(folder / "cache")})
+    _run(command, ROOT, {"KSPEC_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)})
 
 
 def _demo(folder: Path) -> None:
@@ -37,12 +37,12 @@ def _demo(folder: Path) -> None:
 
 
 def _run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    # A clone must not import what is here.
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    path = {} if "make" in command else {"PYTHONPATH": str(ROOT)}
     subprocess.run(
         command,
         cwd=folder,
-        env={**kept, **path, **(variables or {})},
+        env={**kept, **(variables or {})},
         capture_output=True,
         text=True,
         timeout=_TIMEOUT,

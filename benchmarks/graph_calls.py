@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,51 +26,63 @@ def of_cupy(bench: Bench) -> Plan:
     if bench.cupy is None:
         raise NotHereError("no CuPy, whose graphs they are")
     stream = bench.cupy.cuda.Stream(non_blocking=True)
-    x, y = bench.arrays(2)
-    calls: dict[str, Call] = {}
-    results: dict[str, Any] = {}
-    for name, kernel in _kernels(bench).items():
-        results[name] = bench.cupy.zeros_like(x)
+
+    def captured(step: Call) -> Call:
         with stream:
             stream.begin_capture()
             for _ in range(_KERNELS):
-                kernel(x, y, results[name])
-            calls[name] = functools.partial(stream.end_capture().launch, stream)
-    want = bench.numpy(x) + bench.numpy(y)
-    return Plan(calls, lambda: [(bench.numpy(one), want) for one in results.values()])
+                step()
+            return functools.partial(stream.end_capture().launch, stream)
 
-
-def _kernels(bench: Bench) -> dict[str, Call]:
-    return {
+    steps = {
         "kspec": bench.kernel(kernels.ADD_F32),
         "CuPy": bench.kernel(kernels.ADD_F32, bench.cupy),
     }
+    return _plan(bench, steps, bench.arrays(2), bench.cupy.zeros_like, captured)
 
 
 def of_torch(bench: Bench) -> Plan:
     """A graph that `torch.cuda.graph` has captured."""
     if bench.machine.kind == "host":
         raise NotHereError("the graphs of torch are CUDA's")
-    x, y = bench.tensors(2)
-    cuda = bench.torch.cuda
-    ours = bench.kernel(kernels.ADD_F32)
-    steps = {"kspec": ours, "torch": functools.partial(_add_into, bench.torch)}
-    calls: dict[str, Call] = {}
-    results: dict[str, Any] = {}
-    for name, step in steps.items():
-        results[name] = bench.torch.zeros_like(x)
-        step(x, y, results[name])  # what is compiled is compiled before
-        graph = cuda.CUDAGraph()
-        with cuda.graph(graph):
+    torch, tensors = bench.torch, bench.tensors(2)
+
+    def captured(step: Call) -> Call:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             for _ in range(_KERNELS):
-                step(x, y, results[name])
-        calls[name] = graph.replay
+                step()
+        replay: Call = graph.replay
+        return replay
+
+    def add(x: Any, y: Any, out: Any) -> None:
+        torch.add(x, y, out=out)
+
+    steps = {"kspec": bench.kernel(kernels.ADD_F32), "torch": add}
+    return _plan(bench, steps, tensors, torch.zeros_like, captured)
+
+
+def _plan(
+    bench: Bench,
+    steps: Mapping[str, Callable[..., Any]],
+    arrays: Sequence[Any],
+    zeros_like: Callable[[Any], Any],
+    captured: Callable[[Call], Call],
+) -> Plan:
+    """Return the launches of a graph of each library's additions of two arrays.
+
+    `captured` returns the launch of a graph, given one of its steps.
+    """
+    x, y = arrays
+    calls: dict[str, Call] = {}
+    results: list[Any] = []
+    for name, step in steps.items():
+        out = zeros_like(x)
+        step(x, y, out)  # what is compiled is compiled before
+        calls[name] = captured(functools.partial(step, x, y, out))
+        results.append(out)
     want = bench.numpy(x) + bench.numpy(y)
-    return Plan(calls, lambda: [(bench.numpy(one), want) for one in results.values()])
-
-
-def _add_into(torch: Any, x: Any, y: Any, out: Any) -> None:
-    torch.add(x, y, out=out)
+    return Plan(calls, lambda: [(bench.numpy(one), want) for one in results])
 
 
 def of_jax(bench: Bench) -> Plan:
