@@ -14,7 +14,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from kspec.dataclass import dataclass
 
 SEVERITIES = ("error", "warning", "note")
 _WORD = re.compile(r"\w+")

@@ -10,9 +10,10 @@ done while the driver starts, whichever comes first.
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model.stages import CudaSource
 from kspec.runtime.driver import api as driver
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, Wanted, made_in_python

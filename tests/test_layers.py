@@ -16,6 +16,7 @@ PACKAGE = ROOT / "kspec"
 PATHS = ROOT, ROOT / "generated"
 # Rooms: a package or a module of kspec. Each of these may import those before it.
 BASE = (
+    "dataclass",
     "diagnostics",
     "errors",
     "limits",

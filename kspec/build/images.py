@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kspec.build.messages import Job, Members
 from kspec.build.plan import BuildPlan, Unit
@@ -19,6 +19,7 @@ from kspec.compiler import ImageCache, image_key
 from kspec.compiler.headers import carry_headers
 from kspec.compiler.key import compiler_fingerprint
 from kspec.compiler.target import is_ptx_of
+from kspec.dataclass import dataclass
 from kspec.errors import CompileError, KspecError
 from kspec.model.manifest import ImageEntry
 from kspec.model.stages import CudaSource, Image, Target

@@ -13,11 +13,12 @@ No pickle: a message holds text and bytes, nothing that runs.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO, Any
 
 from kspec import errors
 from kspec.compiler.cache.entry import pack_image, unpack_image
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, LoadError
 from kspec.model.stages import CudaSource, Header, Image, Target

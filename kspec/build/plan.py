@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 
 from kspec import limits
@@ -18,6 +18,7 @@ from kspec.build.settings import Settings
 from kspec.compiler.carrying import leads_out
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
 from kspec.files import is_file, resolved

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.build import images
@@ -25,6 +24,7 @@ from kspec.build.report.locking import LockUpdate, update_lock
 from kspec.build.settings import Settings, load_settings
 from kspec.build.stamp import is_stamped, write_stamp
 from kspec.compiler.messages import condensed
+from kspec.dataclass import dataclass
 from kspec.diagnostics import by_place
 from kspec.errors import CompileError, SpecError
 from kspec.files import system_refusals

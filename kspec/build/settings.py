@@ -18,12 +18,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kspec.compiler.cuda.ptx import parse_isa
 from kspec.compiler.target import parse_targets
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic, by_place, unknown_key
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import read_regular, resolved

@@ -17,15 +17,16 @@ of it (``../x.h``, ``/home/me/x.h``): compilers that read files get all headers 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from kspec.cpp.directives import Directive, HeaderName, definitions, header_names, named_by
 from kspec.cpp.tokens import newlines
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.files import is_file
 from kspec.limits import SOURCE_BYTES
@@ -63,12 +64,12 @@ class _Found:
     root: Path
 
 
-@dataclass
+@dataclasses.dataclass
 class _Search:
     """The directories, and what was looked for in them."""
 
     roots: Sequence[Path]
-    looked_at: dict[Path, None] = field(default_factory=dict)
+    looked_at: dict[Path, None] = dataclasses.field(default_factory=dict)
 
     def resolve(self, text: str, is_next: bool, includer: _Found | None) -> _Found | None:
         """Find a header as a compiler does: beside the includer if quoted, then in the roots."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kspec.compiler.explain import explain
 from kspec.cpp.declarations import kernel_names
 from kspec.cpp.directives import unescaped
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError
 from kspec.model.stages import CudaSource

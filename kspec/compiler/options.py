@@ -14,11 +14,11 @@ and its version is in the key.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.cpp.directives import header_names
 from kspec.cpp.options import DEFINE, valued_options
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.model.stages import CudaSource, Target
 

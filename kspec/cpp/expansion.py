@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kspec.cpp.directives import HeaderName, header_names, macro_definitions
 from kspec.cpp.fragments import unbalanced
 from kspec.cpp.names import KEYWORDS
 from kspec.cpp.options import split_macros
+from kspec.dataclass import dataclass
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 # Headers whose macros do not stand for variables of kernels.

@@ -14,11 +14,11 @@ leaves a doubt, the answer is no.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.brackets import group_end, split_at_commas
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.tokens import Token, tokens_of
+from kspec.dataclass import dataclass
 
 _NO_MACROS = Expansion()
 _CHOICES = frozenset({"min", "max"})

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.model.neighbours.binding import BoundNeighbours
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.runtime.arguments.binding import is_aligned

@@ -6,13 +6,13 @@ As those of `kspec.dask.blocks`, they are small, picklable, and hold names of ke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kspec.dask.blocks import Extended, filled
+from kspec.dataclass import dataclass
 from kspec.model.forms.sliding import WindowPiece
 from kspec.runtime.kernels.forms.stages import FormStages, stages_of
 from kspec.runtime.kernels.identity import Identity

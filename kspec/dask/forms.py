@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -39,6 +39,7 @@ from kspec.dask.graphs import (
     with_outputs,
 )
 from kspec.dask.halos import check_thick, extended_blocks
+from kspec.dataclass import dataclass
 from kspec.errors import ShapeError
 from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW
 from kspec.model.forms.outputs import infer_by_key, infer_scan, infer_segments, infer_window

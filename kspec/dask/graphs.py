@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -28,6 +28,7 @@ from kspec.dask.blocks import (
 )
 from kspec.dask.cores import check_cores
 from kspec.dask.halos import Input, check_known, extend
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
 from kspec.model.infer import Abstract, Inferred, infer

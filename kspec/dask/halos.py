@@ -10,7 +10,6 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -19,6 +18,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from kspec.dask.blocks import ExtendTask
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ShapeError
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block

@@ -6,8 +6,8 @@ Each entry of `ACCUMULATORS` makes the `Accumulator` of a reduction; its texts a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.fusion.graph import Reduce
 from kspec.fusion.types import computed_in
 from kspec.ir.builtins import BUILTINS

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, cast
 
+from kspec.dataclass import dataclass
 from kspec.errors import FusionError, ShapeError
 from kspec.fusion.view_ops import Index, ViewOp, compose, reshape_as_index
 from kspec.model.shapes import broadcast_shapes

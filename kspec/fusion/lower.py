@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.names import name_problem
+from kspec.dataclass import dataclass
 from kspec.fusion.accumulators import ACCUMULATORS, Accumulator
 from kspec.fusion.graph import (
     Constant,

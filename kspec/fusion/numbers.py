@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
+
+from kspec.dataclass import dataclass
 
 Number = bool | int | float | complex | np.generic
 

@@ -10,8 +10,9 @@ their results alone is computed at its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kspec.dataclass import dataclass
 from kspec.fusion.graph import (
     ArrayInput,
     Elementwise,

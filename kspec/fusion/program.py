@@ -9,9 +9,10 @@ call whose arguments agree in types and in which extents are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.fusion import functions, types
 from kspec.fusion.functions import call_kernel
 from kspec.fusion.functions.from_cupy import cupy_tracing

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kspec.dataclass import dataclass
 from kspec.fusion.accumulators import ACCUMULATORS
 from kspec.fusion.graph import (
     ArrayInput,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kspec.dataclass import dataclass
 
 # One entry for each axis of the indexed array, and None where an axis of extent 1 is put in.
 Index = tuple[int | slice | None, ...]

@@ -19,10 +19,10 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.host import runtime
 from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes

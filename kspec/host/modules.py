@@ -10,10 +10,10 @@ import functools
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kspec.cpp.name_expressions import ADVICE
+from kspec.dataclass import dataclass
 from kspec.errors import LoadError
 from kspec.host import runtime
 from kspec.host.kernels import TABLES, NativeKernel, Region

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.host import runtime
 from kspec.model.stages import Figures, MachineCode
 

@@ -12,10 +12,10 @@ import ctypes
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.locks import Turn, make_lock
 
 # A launch and the reading of its outcome belong together; the runtime runs one at a time anyway.

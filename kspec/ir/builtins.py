@@ -20,9 +20,9 @@ leaves it to the machine:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 
 _HEADER = "kspec/ufuncs.cuh"

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
 from kspec.ir.types import BufferType, Type
 

@@ -17,8 +17,7 @@ Branches, loops and functions, which only whole kernels have, are in `kspec.ir.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.ir.types import ArrayType, BufferType, Type
 
 

@@ -10,8 +10,7 @@ Numbers and records have names of `kspec.model.dtypes` for types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.jax.abstract import Evaluation
 from kspec.jax.request import Number, Request
 from kspec.jax.shards import varying, varying_axes

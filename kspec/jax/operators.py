@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import jax
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.jax.abstract import AbstractValue, Evaluation, check_count, evaluate, evaluate_form
 from kspec.jax.calls import TracedCall

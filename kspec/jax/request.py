@@ -17,9 +17,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model.forms.kinds import REDUCE
 
 Number = bool | int | float | complex

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 
+from kspec.dataclass import dataclass
 from kspec.ir.check import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function

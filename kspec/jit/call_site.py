@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import Expression
 from kspec.jit import operations
 from kspec.jit.scope import Scope, Stop

@@ -13,8 +13,9 @@ for all threads that have waited.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import BuiltinCall, Element, Expression, FunctionCall
 from kspec.ir.types import ObjectType, Type, is_memory
 from kspec.jit.call_site import CallSite

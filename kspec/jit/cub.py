@@ -16,11 +16,11 @@ function of two values.  16-bit floats are computed in float32, and rounded once
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import Const, Element, Expression, FieldAccess, FunctionCall, Name
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import BuiltinCall, Expression, FunctionCall, Let, Name
 from kspec.ir.types import BufferType, IteratorType, Type
 from kspec.jit import operations, types

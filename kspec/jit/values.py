@@ -7,11 +7,11 @@ Const(value=0.5, type='float32')
 from __future__ import annotations
 
 import types as python_types
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression
 from kspec.jit import types
 from kspec.model import dtypes

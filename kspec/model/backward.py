@@ -31,9 +31,9 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import MEANS, Declaration, RawDeclaration, ReductionDeclaration
 from kspec.model.shapes import kept_shape, reduced_count

@@ -17,8 +17,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.declaration import (

@@ -12,9 +12,10 @@ calls kernels by it.  The CUDA fragments are not here: they have become source b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model.dimensions import core_names
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Sizes, Window

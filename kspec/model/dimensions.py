@@ -18,9 +18,10 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ShapeError
 from kspec.model.signature import Param, Signature
 

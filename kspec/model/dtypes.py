@@ -17,8 +17,8 @@ import difflib
 import functools
 import math
 import re
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.errors import UnknownTypeError
 from kspec.model import structs
 

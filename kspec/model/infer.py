@@ -13,9 +13,10 @@ has the same outputs, and is refused in the same words, wherever it is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import (
     ArgumentTypeError,

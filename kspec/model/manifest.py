@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ManifestError
 from kspec.model.coverage import Coverage
 from kspec.model.declaration import (

@@ -26,9 +26,9 @@ import functools
 import itertools
 import keyword
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.backward import COUNT
 from kspec.model.declaration import (

@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from kspec.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ compiler needs; `Image` is everything a loader needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 
 # Schedules: tags of ``kspec/layout.cuh``. Any layout can be strided, with up

@@ -21,9 +21,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec.cpp.names import KEYWORDS, is_identifier
+from kspec.dataclass import dataclass
 from kspec.errors import UnknownTypeError
 from kspec.limits import ITEM_BYTES, NESTING
 

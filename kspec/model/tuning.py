@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
+
+from kspec.dataclass import dataclass
 
 # By name: what the rules would have decided otherwise.
 Choice = Mapping[str, int | str]

@@ -8,7 +8,7 @@ and adjoints. `kspec.render.environment` puts contexts and templates together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec.cpp.assignment import assigns_first, only_assigns
 from kspec.cpp.directives import Directive, directives_of
@@ -16,6 +16,7 @@ from kspec.cpp.fragments import identifiers
 from kspec.cpp.options import macro_names
 from kspec.cpp.preambles import needs_global_scope
 from kspec.cpp.tokens import newlines
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters

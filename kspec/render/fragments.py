@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kspec.cpp.directives import line_directive
 from kspec.cpp.fragments import identifiers
+from kspec.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile

@@ -7,8 +7,8 @@ There ``u(-1, 0)`` is a macro, and ``u`` alone a variable.  The macros and loops
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.backward import PREFIX
 from kspec.model.neighbours.windows import Window
 from kspec.model.signature import Param

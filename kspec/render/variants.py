@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.render.fragments import Fragment
 
 

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from kspec.dataclass import dataclass
 
 _CONTEXT = 8  # lines around those that are shown
 # The warmest cell lets its text be read: on dark paper that is less of the colour.

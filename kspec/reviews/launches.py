@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.host.recording import ReviewedLaunch
 from kspec.model.stages import Figures
 from kspec.reviews.machine import ARCHS, Machine, machine_of

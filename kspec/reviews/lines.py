@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.host.locate import source_positions
 from kspec.host.recording import (
     GLOBAL,

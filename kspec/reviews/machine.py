@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.errors import NotSupportedError
 
 

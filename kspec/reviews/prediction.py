@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.host.recording import GLOBAL, MODULE, SHARED, ReviewedLaunch, Traffic, Waits
 from kspec.reviews.launches import Residency
 from kspec.reviews.lines import SECTOR, Located

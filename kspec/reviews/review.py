@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.host.recording import ReviewedLaunch
 from kspec.reviews.launches import Residency, residencies
 from kspec.reviews.lines import AccessedLine, Branch, locate

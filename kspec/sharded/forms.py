@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW
 from kspec.model.forms.outputs import infer_by_key, infer_scan, infer_segments, infer_window

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import unknown_key
 from kspec.errors import SignatureSyntaxError, SpecError, marked_line
 

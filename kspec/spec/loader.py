@@ -17,11 +17,12 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from kspec import limits
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic, by_place, unknown_key
 from kspec.errors import DuplicateKernelError, SpecError
 from kspec.files import resolved

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kspec.cpp.names import name_problem
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.raw.c_params import HANDLES
 from kspec.spec.faults import Fault, FaultError

@@ -21,12 +21,12 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kspec import __version__
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
+from kspec.dataclass import dataclass
 from kspec.files import read_regular
 
 FILE_NAME = "kspec.cdx.json"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from kspec.build.package.markup import render_doc, summary_of
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import SpecError
 from kspec.files import naming

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kspec.build.package import typed
 from kspec.build.package.contexts import (
@@ -24,6 +24,7 @@ from kspec.build.package.docs.lines import SpecLocation
 from kspec.build.package.form_texts import form_argument
 from kspec.build.package.names import python_names
 from kspec.build.package.typed import ANY, SAME, ArrayTypes
+from kspec.dataclass import dataclass
 from kspec.model.declaration import PLACES
 from kspec.model.forms.options import FORM_OPTIONS
 from kspec.model.signature import Param

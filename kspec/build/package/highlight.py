@@ -13,11 +13,12 @@ import functools
 import html
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, String
+
+from kspec.dataclass import dataclass
 
 # Sort of token to its class; a sort that is not here has that of the next one above it, or none.
 _CLASSES = {

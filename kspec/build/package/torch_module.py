@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from kspec.build.package import api
 from kspec.build.package.docs.lines import SpecLocation
 from kspec.build.package.docs.operators import operator_doc
 from kspec.build.plan import BuildPlan, Unit
+from kspec.dataclass import dataclass
 from kspec.model.operators import (
     ARRAY,
     Operator,

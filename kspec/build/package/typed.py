@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.signature import Param
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from kspec.build.properties.examples import ExampleCall, as_numpy, bind_call, with_values
 from kspec.build.properties.forms import FormPiece, pieces_of
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import indices_of

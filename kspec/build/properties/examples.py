@@ -17,13 +17,13 @@ import contextlib
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kspec.build.properties.windowed import WindowedArray
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.neighbours.binding import neighbours_of

@@ -19,12 +19,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kspec.dataclass import dataclass
 from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.model.forms.sliding import SHRINK
 from kspec.model.neighbours.places import places_inside

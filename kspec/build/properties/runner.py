@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +30,7 @@ from kspec.build.properties.forms import WHOLE, FormPiece, comparable_forms, sla
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.properties.reproducer import source
 from kspec.build.properties.strategies import cases
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
 from kspec.model.forms.kinds import REDUCE
 from kspec.runtime.driver.device import Device

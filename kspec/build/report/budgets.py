@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from kspec.build.images import Built
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.report.locking import kernel_digest
 from kspec.build.report.saved import SavedReview
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.model.manifest import ImageEntry
 from kspec.render import specializations

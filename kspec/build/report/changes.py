@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from kspec.build.plan import BuildPlan
 from kspec.build.report.lock import Lock
 from kspec.build.report.revisions import committed_lock
 from kspec.build.report.saved import FIGURES
+from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 
 _NOISE = 0.02  # a figure that is worse by less: estimates depend on the host's compiler

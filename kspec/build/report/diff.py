@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kspec.build.report.changes import ReviewChange, review_changes
 from kspec.build.report.lock import LockRow
 from kspec.build.report.revisions import Snapshot
 from kspec.cpp.directives import without_line_directives
+from kspec.dataclass import dataclass
 from kspec.model.declaration import Declaration, ElementwiseDeclaration, RawDeclaration
 from kspec.model.manifest import ModuleEntry
 

@@ -6,12 +6,12 @@ Nothing runs: ``kspec.lock`` has the lines, and the project their text.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from kspec.build.plan import BuildPlan
 from kspec.build.report.lock import Lock, LockedKernel
 from kspec.build.report.saved import SavedLine, SavedReview
 from kspec.compiler.headers import package_include_dir
+from kspec.dataclass import dataclass
 from kspec.files import is_file, resolved
 from kspec.reviews.heat import HeatLine, heat_tables
 

@@ -27,11 +27,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from kspec.build.report.saved import SavedReview, review_of, review_text
+from kspec.dataclass import dataclass
 from kspec.errors import ManifestError
 from kspec.files import explain, read_regular
 from kspec.model.stages import Figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec.build.atomic_replace import write_whole
 from kspec.build.images import Built
@@ -16,6 +16,7 @@ from kspec.build.report import lock as locks
 from kspec.build.report.lock import FILE_NAME, Lock, LockedKernel, LockRow
 from kspec.compiler.headers import carry_headers
 from kspec.cpp.directives import without_line_directives
+from kspec.dataclass import dataclass
 from kspec.model.manifest import ImageEntry
 from kspec.model.stages import CudaSource, Figures
 from kspec.render import specializations

@@ -12,10 +12,10 @@ the reader's scheme, and a phone has room for them.  matplotlib draws the measur
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kspec.build.report.heat import HeatSection
 from kspec.build.report.table import Line, Report
+from kspec.dataclass import dataclass
 from kspec.render.environment import render_template
 from kspec.reviews.heat import HEAT_STYLE
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import subprocess
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 
 from kspec.build.report import lock as locks
 from kspec.build.report.lock import Lock
 from kspec.build.settings import CONFIGURATION, package_of
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
 from kspec.model import manifest
 from kspec.model.manifest import Manifest

@@ -17,9 +17,9 @@ them.  This module knows no kernel and no reviews, since every build reads the l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.toml import toml_key, toml_value
 
 # Figures of a call by name, each with the decimals that are kept and whether more is worse.

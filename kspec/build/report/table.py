@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kspec.build.plan import BuildPlan
 from kspec.build.report.lock import Lock, LockedKernel, LockRow
 from kspec.build.tools.show import UnknownKernelError
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol

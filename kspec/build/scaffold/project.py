@@ -16,12 +16,12 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.build.scaffold.names import check_unreserved, module_name
 from kspec.build.scaffold.templates import DEFAULT, find_template
 from kspec.build.settings import DEFAULT_ARCHS
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.files import resolved
 from kspec.render.environment import render_template

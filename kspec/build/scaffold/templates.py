@@ -14,10 +14,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kspec.build.plan import RESERVED_STEMS
 from kspec.build.settings import CONFIGURATION
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.spec.schema import SCHEMA_FILE
 

@@ -17,7 +17,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from kspec.compiler.cache.counters import FILE_NAME, CacheStatistics, read_count
 from kspec.compiler.cache.entry import unpack_image
 from kspec.compiler.cache.folder import CacheFile
 from kspec.compiler.cache.trust import distrusted
+from kspec.dataclass import dataclass
 from kspec.errors import LoadError, SpecError
 
 _AGE = re.compile(r"(\d{1,9})([smhdw])")

@@ -10,7 +10,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +22,7 @@ from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
 from kspec.build.properties.differences import difference, reference_problem, result_names
+from kspec.dataclass import dataclass
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device

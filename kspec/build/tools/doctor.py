@@ -18,11 +18,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec import config
 from kspec.build.tools import cache
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError
 
 OK, MISSING, TOO_OLD, BROKEN = "ok", "missing", "too old", "broken"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +23,7 @@ from kspec.build.properties import examples
 from kspec.build.report.lock import Lock
 from kspec.build.report.saved import FIGURES, SavedLine, SavedReview, with_review
 from kspec.build.tools.freeze import array_type
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.reviews.call import review
 from kspec.reviews.lines import AccessedLine

@@ -23,13 +23,14 @@ import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from kspec import config
 from kspec.build.atomic_replace import write_whole
 from kspec.build.settings import Settings
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.files import resolved
 from kspec.model.coverage import (

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,7 @@ from kspec.build.package import api
 from kspec.build.plan import BuildPlan
 from kspec.build.properties import examples
 from kspec.build.report.lock import Lock, LockedKernel
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError, SpecError
 from kspec.model.shapes import Shape
 from kspec.model.tuning import Choice, Tuned, TuningCase

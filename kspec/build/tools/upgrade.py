@@ -6,11 +6,11 @@ Reads each spec file by itself: one that this kspec does not accept can be one t
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.build.atomic_replace import write_whole
 from kspec.build.settings import Settings
+from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.files import is_file, read_regular
 from kspec.spec.document.positions import document_text

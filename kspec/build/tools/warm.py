@@ -15,13 +15,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.build import project
 from kspec.build.messages import Job
 from kspec.build.worker import Workers
 from kspec.compiler import image_key
+from kspec.dataclass import dataclass
 from kspec.errors import KspecError, LoadError, ManifestError, SpecError, ToolNotFoundError
 from kspec.model import manifest
 from kspec.model.declaration import Declaration, RawDeclaration

@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from kspec.compiler.cache import folder as files
 from kspec.compiler.cache.trust import OPEN, check_regular, distrusted_folder
+from kspec.dataclass import dataclass
 
 FILE_NAME = "counters"
 _LINE = re.compile(rb"1((?: \d{1,15}){4})\n")

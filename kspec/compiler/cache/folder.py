@@ -25,10 +25,10 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.compiler.cache.trust import OPEN, check_regular, read_trusted
+from kspec.dataclass import dataclass
 
 SUFFIX = ".image"
 _KEY = re.compile(r"[0-9a-f]{64}")

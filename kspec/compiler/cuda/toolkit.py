@@ -23,9 +23,9 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from kspec.dataclass import dataclass
 from kspec.errors import ToolNotFoundError
 from kspec.files import resolved
 

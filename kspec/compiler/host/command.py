@@ -20,10 +20,10 @@ import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.errors import ToolNotFoundError, ToolStoppedError
 from kspec.files import explain, resolved
 

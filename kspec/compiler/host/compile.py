@@ -19,7 +19,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kspec import config
@@ -35,6 +35,7 @@ from kspec.compiler.programs import run_program
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
+from kspec.dataclass import dataclass
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.files import ROOT, resolved
 from kspec.model.stages import CudaSource, Image, Target

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kspec.cpp.directives import INCLUDES, header_names, unescaped
 from kspec.cpp.tokens import newlines, tokens_of
+from kspec.dataclass import dataclass
 
 # Marks our own messages in a compiler's log.
 REFUSAL = "cannot run on the host device"

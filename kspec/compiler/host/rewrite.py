@@ -10,10 +10,10 @@ macros it writes are those of ``kspec/host/include/kspec_host/rewritten.h``;
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kspec.compiler.host.loops.text import loops_name, loops_text
@@ -24,6 +24,7 @@ from kspec.cpp.brackets import call_start, end_at, group_end, outermost
 from kspec.cpp.declarations import parse_declaration, split_attributes, without_template_head
 from kspec.cpp.directives import escaped
 from kspec.cpp.tokens import Token, newlines, spelled, tokens_of
+from kspec.dataclass import dataclass
 
 _NO_ASM = f"inline PTX (asm) {REFUSAL}; {GUARD}"
 _REFUSED_WORDS = {
@@ -136,16 +137,16 @@ class _Call(NamedTuple):
     name: int
 
 
-@dataclass
+@dataclasses.dataclass
 class _Scope:
     """An open brace: what it belongs to, and how to go on where it closes."""
 
     kind: str  # "namespace", "linkage", "class", "block", "initializer"
     name: str = ""
     kernel: str = ""
-    head: list[Token] = field(default_factory=list)  # of any kernel, a template too
+    head: list[Token] = dataclasses.field(default_factory=list)  # of any kernel, a template too
     opening: Token | None = None
-    statement: list[Token] = field(default_factory=list)  # what it is part of
+    statement: list[Token] = dataclasses.field(default_factory=list)  # what it is part of
     depth: int = 0
 
 

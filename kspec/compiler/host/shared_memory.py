@@ -7,10 +7,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kspec.cpp.declarations import Declaration, Declarator, parse_declaration
 from kspec.cpp.tokens import Token, spelled
+from kspec.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kspec.compiler.host.loops.text import loops_name
@@ -22,6 +21,7 @@ from kspec.compiler.host.rewrite import Entry, rewrite
 from kspec.cpp.call_sites import call_site
 from kspec.cpp.directives import line_directive
 from kspec.cpp.name_expressions import normal_form
+from kspec.dataclass import dataclass
 from kspec.files import ROOT, is_file
 from kspec.model.stages import CudaSource, Header
 

@@ -10,7 +10,7 @@ RowSizes(width=4, packs=16, lanes=9, blocks=8)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kspec.dataclass import dataclass
 
 ACCESS = 16  # bytes
 _BLOCK = 128

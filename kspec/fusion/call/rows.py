@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.fusion.call.row_sizes import (
     ACCESS,
     NO_CLUSTERS,

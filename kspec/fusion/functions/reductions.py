@@ -9,11 +9,11 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import ShapeError
 from kspec.fusion import types
 from kspec.fusion.functions.table import array_of, define, write_outputs

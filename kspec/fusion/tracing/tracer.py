@@ -11,12 +11,12 @@ add(sqrt(multiply(x0, x0)), 1.0): float32 [3]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.fusion import types
 from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number

@@ -6,8 +6,7 @@ SlidingAxis(axis=1, size=3, step=2, before=1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.neighbours.windows import MAX_AXES, MIRROR, NEAREST, REFLECT, VALID, WRAP

@@ -20,9 +20,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
 from kspec.model.neighbours.samples import BoundSample, bind_samples
 from kspec.model.neighbours.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows

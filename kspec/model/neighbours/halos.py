@@ -12,8 +12,8 @@ beginning of the next one.  Only the ends of the whole axis see the boundary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.neighbours.windows import MIRROR, VALID, WRAP
 
 

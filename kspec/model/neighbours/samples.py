@@ -12,8 +12,8 @@ Windowed inputs are sampled within their window, which has their boundary
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.neighbours.windows import BOUNDARIES, VALID, Window, check_boundary
 
 ORDERS = (0, 1, 3)

@@ -11,10 +11,10 @@ A declared `Window` may name integer placeholders; `bind_windows` makes numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import integer

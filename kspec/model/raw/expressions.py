@@ -20,7 +20,9 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kspec.dataclass import dataclass
 
 FUNCTIONS = ("ceil_div", "max", "min")
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.raw.expressions import (
     Attributes,

@@ -18,11 +18,11 @@ declared, so that a compiler reports a difference there.  ``kspec/params.cuh`` h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.directives import escaped, line_directive
 from kspec.cpp.name_expressions import is_expression
 from kspec.cpp.tokens import tokens_of
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.model import dtypes
 from kspec.model.raw.c_params import HANDLES

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.name_expressions import template_arguments
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.signature import CParam
 

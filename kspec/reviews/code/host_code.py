@@ -11,8 +11,8 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.host.locate import source_frames
 from kspec.host.recording import BasicBlock, ReviewedLaunch
 from kspec.reviews.code.elf import FUNCTION, ElfSection, read_sections, read_symbols

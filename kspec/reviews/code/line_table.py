@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.reviews.code.elf import text_at
 
 Frame = tuple[str, int]  # a file and a line

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from kspec.dataclass import dataclass
 
 Flow = Sequence[Sequence[int]]  # of each basic block, those that may follow; it begins at 0
 

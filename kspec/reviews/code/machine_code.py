@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import MachineCode
 from kspec.reviews.code.elf import FUNCTION, ElfSection, ElfSymbol, read_sections, read_symbols
 from kspec.reviews.code.line_table import Frames, LineRow, read_rows

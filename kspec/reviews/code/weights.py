@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 
+from kspec.dataclass import dataclass
 from kspec.host.recording import Recording, ReviewedLaunch
 from kspec.reviews.code.host_code import Places, read_places
 from kspec.reviews.code.line_table import Frame, Frames

@@ -7,9 +7,10 @@ shapes and types (`kspec.model.infer`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration

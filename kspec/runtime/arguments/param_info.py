@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.signature import Param
 from kspec.runtime.memory.array_view import numpy_dtype

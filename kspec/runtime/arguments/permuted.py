@@ -9,8 +9,8 @@ The axes of ``_in_ind`` are those of the inputs, reduced ones first, as in CuPy;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.shapes import Shape

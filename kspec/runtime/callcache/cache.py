@@ -31,9 +31,9 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from kspec.dataclass import dataclass
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
 from kspec.runtime.callcache.codegen import CallType, compile_call, make_function, render_call

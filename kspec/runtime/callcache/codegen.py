@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.model.declaration import PLACES
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of, needs_cuda
 from kspec.runtime.callcache.launch_plan import ALIGNMENT

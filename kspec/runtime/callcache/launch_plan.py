@@ -15,10 +15,11 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks

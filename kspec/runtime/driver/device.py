@@ -11,8 +11,8 @@ Device(kind='cuda', ordinal=1)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
 from kspec.runtime.driver import api as driver
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.checks import current_checks
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device

@@ -13,9 +13,9 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, LaunchError
 from kspec.host.kernels import Region
 from kspec.host.limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import NotCompiledError, ShapeError
 from kspec.model.backward import Backward
 from kspec.model.checks import Checks

@@ -7,9 +7,10 @@ copies them between devices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ShapeError
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block

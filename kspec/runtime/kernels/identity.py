@@ -17,12 +17,13 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import metadata
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, LoadError
 from kspec.files import resolved
 from kspec.model.forms.kinds import FORMS, REDUCE

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.checks import RACE
 from kspec.model.declaration import ElementwiseDeclaration

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model.shapes import Shape
 from kspec.runtime.callcache.cache import PlanCache
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan

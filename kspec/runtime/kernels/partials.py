@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
 from kspec.model.checks import Checks
 from kspec.model.infer import Binding

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, OverlapError
 from kspec.model import dtypes
 from kspec.runtime.libraries.registry import Library

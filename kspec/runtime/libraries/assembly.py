@@ -9,9 +9,10 @@ array([ 2.,  3., 10., 11., 12.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
 from kspec.model.shapes import Shape
 from kspec.runtime.libraries.lookup import Library, library_of, view_of

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
 from kspec.runtime.driver.device import HOST, Device

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from kspec.dataclass import dataclass
 
 _ELF, _FATBIN = b"\x7fELF", struct.pack("<I", 0xBA55ED50)
 _EM_CUDA = 190

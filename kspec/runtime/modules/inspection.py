@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import CudaSource, Figures, Target
 from kspec.runtime.driver.device import default_device
 from kspec.runtime.modules.provider import compile_for, target_of

@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kspec import config
 from kspec.cpp.name_expressions import find_symbol, is_expression
+from kspec.dataclass import dataclass
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.host.modules import bounds_mode
 from kspec.model.checks import AS_GPU, REVIEW, current_checks

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.checks import Checks
 from kspec.model.stages import RawSymbol

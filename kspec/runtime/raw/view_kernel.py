@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.shapes import size_of

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_capacity
 from kspec.model.tuning import Choice
 from kspec.runtime.schedules import marshal

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.errors import LaunchError
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import groups, items, strided_capacity

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.errors import NotSupportedError
 from kspec.model.dtypes import DType, lookup
 from kspec.model.stages import (

@@ -11,7 +11,8 @@ shared memory, which a launch asks for, is not known beforehand.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from kspec.dataclass import dataclass
 
 _WARP = 32
 _REGISTERS = 65536  # of a multiprocessor, of every architecture below

@@ -14,9 +14,9 @@ the partial results.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size, strided_capacity
 from kspec.model.tuning import Choice
 from kspec.runtime.schedules.elementwise_schedule import Member

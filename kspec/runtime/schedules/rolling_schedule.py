@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model.forms.sliding import SHRINK, SlidingAxis
 from kspec.model.neighbours import windows
 from kspec.model.shapes import Shape, size_of

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model.stages import (
     pack_size,
     scan_columns,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.stages import pack_size, segment_columns, segment_lines, strided_capacity
 from kspec.runtime.driver.gpu import Gpu

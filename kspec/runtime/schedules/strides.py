@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.shapes import Shape
 
 Strides = tuple[int, ...]

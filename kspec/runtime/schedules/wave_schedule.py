@@ -7,8 +7,8 @@ The layout is ``ScanWaves`` of ``kspec/layout.cuh``; this module knows the tiles
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size
 from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.schedules.elementwise_schedule import Member

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
 from kspec.model.shapes import Shape, size_of

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kspec.dataclass import dataclass
 from kspec.runtime.texture.constants import cudaChannelFormatKindFloat
 
 _KIND_NAMES = ("int", "uint", "float")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.errors import DriverError
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory

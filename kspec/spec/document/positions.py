@@ -17,7 +17,8 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from dataclasses import dataclass
+
+from kspec.dataclass import dataclass
 
 Path = tuple[str | int, ...]
 

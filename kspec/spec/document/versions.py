@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kspec.dataclass import dataclass
 from kspec.spec.document.edit import set_value
 from kspec.spec.document.positions import Lines, scan_positions
 from kspec.spec.faults import Fault

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.brackets import CLOSING, end_at
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.tokens import Token, spelled, tokens_of
+from kspec.dataclass import dataclass
 from kspec.model.neighbours.windows import Reach
 from kspec.spec.neighbours.windows import constant, is_alone, reads_of
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from kspec.cpp.brackets import group_end
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.flow import changes
 from kspec.cpp.fragments import code_of
 from kspec.cpp.tokens import Token, tokens_of
+from kspec.dataclass import dataclass
 
 # A sum of multiples of names; the number without a name has the name "".
 Sum = Mapping[str, int]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -20,6 +19,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from kspec.cpp.brackets import group_end
 from kspec.cpp.fragments import code_of
 from kspec.cpp.tokens import tokens_of
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.model.neighbours.samples import ORDERS, SAMPLE_BOUNDARIES, Sample
 from kspec.model.neighbours.windows import MAX_AXES, Reach

@@ -13,7 +13,6 @@ import itertools
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -23,6 +22,7 @@ from kspec.cpp.expansion import Expansion
 from kspec.cpp.fragments import code_of, identifiers
 from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.limits import BINDINGS
 from kspec.model.neighbours.windows import (

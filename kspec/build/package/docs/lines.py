@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.model.signature import Param
 from kspec.spec.loader import SpecFile

@@ -13,12 +13,12 @@ pieces of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.runtime.libraries.conversions import asnumpy
 from kspec.runtime.libraries.lookup import library_of

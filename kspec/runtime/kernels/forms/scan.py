@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kspec.dataclass import dataclass
 from kspec.model.forms.kinds import SCAN
 from kspec.model.forms.outputs import infer_scan
 from kspec.model.shapes import flag

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import COLUMNS
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions.sharing import (

@@ -10,9 +10,9 @@ import itertools
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from kspec.dataclass import dataclass
 from kspec.model.stages import LINES, SHORT_LINES
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions.sharing import (

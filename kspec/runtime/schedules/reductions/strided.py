@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.model.stages import strided, strided_capacity
 from kspec.runtime.schedules.reductions.sharing import (
     MAX_SPLITS,
