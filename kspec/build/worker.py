@@ -25,7 +25,6 @@ from kspec.build import messages
 from kspec.build.messages import Job, Members, Outcome
 from kspec.compiler import ImageCache, compile_source, image_key
 from kspec.compiler.cuda.fatbin import make_fatbin
-from kspec.compiler.headers import carry_headers
 from kspec.errors import KspecError
 from kspec.model.stages import Image
 
@@ -126,7 +125,7 @@ def _parts(job: Job | Members) -> tuple[Job, ...]:
 
 def _keep(cache: ImageCache, job: Job, image: Image) -> None:
     """Keep an image that is in no file of the cache, which says why."""
-    key = image_key(carry_headers(job.source, job.target), job.target)
+    key = image_key(job.source, job.target)
     if not cache.is_stored(key):
         cache.put(key, image)
 

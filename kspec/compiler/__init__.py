@@ -16,7 +16,7 @@ from kspec.compiler import headers
 from kspec.compiler.cache.images import ImageCache
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.cuda.cubin import with_code_sizes
-from kspec.compiler.key import image_key
+from kspec.compiler.key import carried_key, image_key
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.target import check_supported
@@ -71,7 +71,7 @@ def compile_source(
     _check_characters(source, target)
     if cache is None:
         return with_code_sizes(_compile(source, target))
-    key = image_key(source, target)
+    key = carried_key(source, target)
     with cache.guard(key):
         failure = cache.failure(key)
         if failure is not None:
@@ -103,7 +103,7 @@ def _check_characters(source: CudaSource, target: Target) -> None:
 
 def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:
     """Return whether `compile_source` would find the image, or the failure, in the cache."""
-    key = image_key(headers.carry_headers(source, target), target)
+    key = image_key(source, target)
     return cache.failure(key) is not None or cache.probe(key) is not None
 
 
@@ -118,7 +118,7 @@ def _compile_remembering_failure(
     except CompileError as error:
         cache.put_failure(key, error)
         raise
-    ptx_key = image_key(source, ptx)
+    ptx_key = carried_key(source, ptx)
     try:
         cache.put(ptx_key, _in_isa(text, ptx, source))
     except CompileError as error:

@@ -70,9 +70,17 @@ class _Search:
 
     roots: Sequence[Path]
     looked_at: dict[Path, None] = dataclasses.field(default_factory=dict)
+    # By the includer's name, the text of the header's and whether the next one is meant.
+    known: dict[tuple[str, str, bool], _Found | None] = dataclasses.field(default_factory=dict)
 
     def resolve(self, text: str, is_next: bool, includer: _Found | None) -> _Found | None:
         """Find a header as a compiler does: beside the includer if quoted, then in the roots."""
+        key = (includer.name if includer is not None else "", text, is_next)
+        if key not in self.known:
+            self.known[key] = self._find(text, is_next, includer)
+        return self.known[key]
+
+    def _find(self, text: str, is_next: bool, includer: _Found | None) -> _Found | None:
         name = text[1:-1].strip()
         if is_next and includer is not None:
             return self._behind(name, includer)

@@ -33,7 +33,11 @@ def image_key(source: CudaSource, target: Target) -> str:
     ToolNotFoundError
         If the compiler is missing, or toolkit headers that do not fit it would be used.
     """
-    source = headers.carry_headers(source, target)
+    return carried_key(headers.carry_headers(source, target), target)
+
+
+def carried_key(source: CudaSource, target: Target) -> str:
+    """Return the `image_key` of a source that carries its headers already; errors as there."""
     content = {
         "schema": SCHEMA,
         "kspec": __version__,
