@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from kspec.model import dtypes
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.callcache.codegen import make_function
-from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared
+from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared, values_format
 from kspec.runtime.callcache.param_buffer import ParameterBuffer
+from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.libraries.aliasing import Distance, MayOverlap
 from kspec.runtime.libraries.array_access import shape_maker
 from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.schedules.elementwise_schedule import host_threads
 from kspec.runtime.schedules.marshal import PackedParameters
 
 # kspec::Elements<Flat, ...>: the size, two masks, which stay, head and tail.
-_ELEMENTS, _MASKS = struct.Struct("q16s2i"), slice(8, 24)
+_ELEMENTS, _MASKS = "q16s2i", slice(8, 24)
 
 
 class ResizableBuffer(ParameterBuffer):
@@ -38,17 +40,23 @@ class ResizableBuffer(ParameterBuffer):
         Sets the size of the kernel's launch.
     memory : ctypes array
         The parameters.
-    elements, operands : int
-        Where the first one is in it, and those of the operands.
+    begin : int
+        Where they begin in it.
+    blocks, threads : int
+        The size of the launch, and of that of the graph in `sized`; 0: as it was made.
+    sized : GraphStart or None
+        A graph whose size is set.
     """
 
-    __slots__ = ("elements", "memory", "operands", "resize")
+    __slots__ = ("begin", "blocks", "memory", "resize", "sized", "threads")
 
     def __init__(self, kernel: LoadedKernel, launch: Launch, params: PackedParameters) -> None:
         start, self.resize = kernel.prepare_resizable(launch, params)
         super().__init__(kernel, launch, params, start)
         self.memory = params.memory
-        self.elements, self.operands, *_ = params.offsets
+        self.begin = params.offsets[0]
+        self.blocks = self.threads = 0
+        self.sized: GraphStart | None = None
 
 
 class DynamicShapePlan(Ordered):
@@ -104,16 +112,18 @@ class DynamicShapePlan(Ordered):
         self._launch = prepared.launch
         first = prepared.first(0)
         self._parameters = [first, *prepared.parameters()]
-        sizes = [_itemsize(one) for one in prepared.operands]
+        values = values_format(prepared, self._parameters[1:])
+        assert values is not None  # arrays whose shape is a parameter have no `Growth`
+        assert len(first) == struct.calcsize(_ELEMENTS)
         names = {
             "MayOverlap": MayOverlap,
-            "grow": prepared.growth.fit,
+            "host_threads": host_threads,
             "masks": first[_MASKS],
-            "pack": plan.pack,
-            "pack_elements": _ELEMENTS.pack_into,
+            "pack": struct.Struct(_ELEMENTS + values).pack_into,
             "relaunch": prepared.kernel.relaunch,
         }
-        text = "\n    ".join(_fit_lines(sizes, plan.distances))
+        sizes = [_itemsize(one) for one in prepared.operands]
+        text = "\n    ".join(_fit_lines(sizes, plan.distances, prepared.growth.lines))
         self.fit: Callable[..., None] = make_function(text, names, ())
 
     def fresh(self) -> ResizableBuffer:
@@ -125,7 +135,9 @@ class DynamicShapePlan(Ordered):
         self._kernel.relaunch(buffer.launch, code)
 
 
-def _fit_lines(sizes: Sequence[int], distances: Sequence[Distance]) -> Iterator[str]:
+def _fit_lines(
+    sizes: Sequence[int], distances: Sequence[Distance], growth: Sequence[str]
+) -> Iterator[str]:
     """Yield the lines of ``fit``, given the operands' sizes of an element in bytes."""
     values = ", ".join(f"v{number}" for number in range(len(sizes)))
     yield f"def fit(buffer, size, {values}):"
@@ -134,17 +146,17 @@ def _fit_lines(sizes: Sequence[int], distances: Sequence[Distance]) -> Iterator[
         low, high = f"-{sizes[one.other]} * size", f"{sizes[one.written]} * size"
         different = f" and {other} != {written}" if one.same else ""
         yield f"if {low} < {other} - {written} < {high}{different}: raise MayOverlap"
-    yield "memory = buffer.memory"
-    yield "blocks, threads, tail = grow(size)"
-    yield "pack_elements(memory, buffer.elements, size, masks, 0, tail)"
-    yield f"pack(memory, buffer.operands, {values})"
-    # Also where a graph is launched: another thread may let it go, or its stream be captured.
-    yield "buffer.resize(blocks, 1, 1, threads, 1, 1)"
+    yield from growth
+    yield f"pack(buffer.memory, buffer.begin, size, masks, 0, tail, {values})"
     yield "graph = buffer.graph"
-    yield "if graph is None: return"
-    yield "graph.resize(blocks, 1, 1, threads, 1, 1)"
-    yield "code = graph.update()"
-    yield "if code: relaunch(graph.update, code)"
+    yield "if blocks != buffer.blocks or threads != buffer.threads or graph is not buffer.sized:"
+    # Also where a graph is launched: another thread may let it go, or its stream be captured.
+    yield "    buffer.resize(blocks, 1, 1, threads, 1, 1)"
+    yield "    if graph is not None: graph.resize(blocks, 1, 1, threads, 1, 1)"
+    yield "    buffer.blocks, buffer.threads, buffer.sized = blocks, threads, graph"
+    yield "if graph is not None:"
+    yield "    code = graph.update()"
+    yield "    if code: relaunch(graph.update, code)"
 
 
 def _itemsize(operand: Operand) -> int:

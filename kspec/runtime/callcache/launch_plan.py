@@ -318,18 +318,24 @@ def make_plan(prepared: Prepared) -> Plan | None:
     return Plan(prepared)
 
 
-def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
-    """Return a function that writes the values of all operands into a buffer."""
+def values_format(prepared: Prepared, packed: Sequence[bytes]) -> str | None:
+    """Return the format of the values of all operands; None if other bytes are among them."""
     shaped = any(
         one.param.raw or one.param.core or one.window is not None for one in prepared.operands
     )
-    apart = prepared.views or prepared.placed or shaped
-    if not apart:
-        formats = [
-            _format(operand, data, prepared.binding)
-            for operand, data in zip(prepared.operands, packed, strict=True)
-        ]
-        return struct.Struct("".join(formats)).pack_into
+    if prepared.views or prepared.placed or shaped:
+        return None
+    return "".join(
+        _format(operand, data, prepared.binding)
+        for operand, data in zip(prepared.operands, packed, strict=True)
+    )
+
+
+def _packer(prepared: Prepared, packed: Sequence[bytes]) -> Callable[..., None]:
+    """Return a function that writes the values of all operands into a buffer."""
+    form = values_format(prepared, packed)
+    if form is not None:
+        return struct.Struct(form).pack_into
     # Behind the address of such an array is its shape, which must stay: one by one.
     starts = [0, *itertools.accumulate(marshal.up(len(data), 16) for data in packed)]
     fields = []

@@ -92,10 +92,12 @@ class ElementwiseSchedule:
 class Growth(Protocol):
     """Growth of a flat schedule over aligned operands with the number of elements."""
 
-    def fit(self, size: int) -> tuple[int, int, int]:
-        """Return the number of blocks, the threads of each, and the elements after the last pack.
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Lines of Python that compute a launch from ``size``, at least one element.
 
-        There is at least one element.
+        They set ``blocks``, ``threads``, those of each block, and ``tail``, the elements after the
+        last pack. They may call `host_threads`.
         """
 
     def in_blocks(self, threads: int) -> Growth:
@@ -107,12 +109,14 @@ class _CudaGrowth:
     pack: int
     block: int
 
-    def fit(self, size: int) -> tuple[int, int, int]:
-        tail = size % self.pack
-        threads, block = size // self.pack + tail, self.block
-        if threads < block:  # `min` would take as long as all the rest
-            block = threads
-        return -(-threads // block), block, tail
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return (
+            f"tail = size % {self.pack}",
+            f"blocks, threads = 1, size // {self.pack} + tail",
+            f"if threads > {self.block}:",
+            f"    blocks, threads = -(-threads // {self.block}), {self.block}",
+        )
 
     def in_blocks(self, threads: int) -> Growth:
         return _CudaGrowth(self.pack, threads)
@@ -123,9 +127,12 @@ class _HostGrowth:
     single: bool
     block: int = _CUPY_BLOCK
 
-    def fit(self, size: int) -> tuple[int, int, int]:
-        threads, block = host_threads(size, self.single, self.block)
-        return -(-threads // block), block, 0
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return (
+            f"threads, block = host_threads(size, {self.single}, {self.block})",
+            "blocks, threads, tail = -(-threads // block), block, 0",
+        )
 
     def in_blocks(self, threads: int) -> Growth:
         return replace(self, block=threads)
