@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kspec.cpp.names import leading_identifier
@@ -34,8 +34,8 @@ _CONDITIONS = frozenset(["if", "elif"])
 _ASKED = re.compile(rf"\b__has_include(_next)?\s*\(\s*({_NAME})\s*\)")
 _IS_NAME = re.compile(_NAME)
 # Most texts have plain includes only: those are found without reading every token.
-_WORDS = re.compile(r"include|import|embed")
-_PLAIN = re.compile(rf"^[ \t]*#[ \t]*include[ \t]*({_NAME})", re.MULTILINE)
+_WORDS = ("include", "import", "embed")
+_PLAIN = re.compile(rf"#[ \t]*include[ \t]*({_NAME})")
 
 
 class Directive(NamedTuple):
@@ -108,13 +108,18 @@ def directives_of(text: str) -> tuple[Directive, ...]:
 def header_names(text: str) -> tuple[HeaderName, ...]:
     """Return the headers that a text includes or asks for, in order."""
     code = _SPLICE.sub("", text)
-    plain = [*_PLAIN.finditer(text)]
-    if len(_WORDS.findall(code)) == len(plain) and "/*" not in text and 'R"' not in text:
-        return tuple(
-            HeaderName(Directive("include", match[1], *match.span()), match[1], False)
-            for match in plain
-        )
+    plain = [*_plain_includes(text)]
+    if sum(map(code.count, _WORDS)) == len(plain) and "/*" not in text and 'R"' not in text:
+        return tuple(HeaderName(one, one.operand, False) for one in plain)
     return tuple(name for one in directives_of(text) for name in _names(one))
+
+
+def _plain_includes(text: str) -> Iterator[Directive]:
+    """Yield the includes that have a line of their own, if there are no comments around them."""
+    for match in _PLAIN.finditer(text):
+        start = text.rfind("\n", 0, match.start()) + 1
+        if not text[start : match.start()].strip(" \t"):
+            yield Directive("include", match[1], start, match.end())
 
 
 def _names(directive: Directive) -> list[HeaderName]:
