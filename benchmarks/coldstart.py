@@ -21,10 +21,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from benchmarks.machines import Machine
 from benchmarks.results import Figure
@@ -97,7 +95,6 @@ mark("numpy")
 """
 _SPECS = ("math", "norms")  # of the generated package
 _TIMEOUT = 120
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -132,8 +129,8 @@ class Start:
     environment: Mapping[str, str] | None = None
     limit: float | None = None
     needs: str = ""
-    stages: Mapping[str, str] = _NONE
-    stage_limits: Mapping[str, float] = _NONE
+    stages: Mapping[str, str] = field(default_factory=dict)
+    stage_limits: Mapping[str, float] = field(default_factory=dict)
     runs: int = 3
 
     @property

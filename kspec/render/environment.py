@@ -80,17 +80,6 @@ def render_template(name: str, values: Mapping[str, object], origin: str = "") -
         raise RenderError(f"{origin or name}: {error}") from error
 
 
-def load_templates() -> None:
-    """Compile the templates of kernels, so that the first rendering does not wait."""
-    environment = template_environment()
-    for name in environment.list_templates(filter_func=_is_cuda):
-        environment.get_template(name)
-
-
-def _is_cuda(name: str) -> bool:
-    return name.endswith(".cu.j2")
-
-
 def render_file(spec_file: SpecFile) -> str:
     """Return the translation unit of one spec file, named ``<stem>.cu``.
 
