@@ -19,7 +19,7 @@ from kspec.model.stages import CudaSource
 from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
 from kspec.runtime.raw import launch_rules
 from kspec.runtime.raw.launch_rules import RawFunction, make_configure
-from kspec.spec.raw import RawSpec
+from kspec.spec.models import RawSpec
 from tests.devices import ArrayDevice
 from tests.seeds.generated import generated_module
 

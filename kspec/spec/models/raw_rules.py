@@ -6,7 +6,7 @@
 >>> [fault.message for fault in instances_fit(template, ("f<float, double>",))]
 ["'double' is not an integer, and TILE is not a type placeholder of the parameters"]
 
-`kspec.spec.raw` runs them; `kspec.spec.rules` has the checks of all kinds of kernels.
+`kspec.spec.models.raw` runs them; `kspec.spec.rules` has the checks of all kinds of kernels.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import shape_parts
 from kspec.model.raw.launch_rules import FIXABLE, LaunchRules, fixed_by_default
 from kspec.model.raw.template import RawTemplate
-from kspec.spec import raw_rules, rules
+from kspec.spec import rules
 from kspec.spec.base import BaseSpec, accepted
 from kspec.spec.faults import Fault
 from kspec.spec.fields import (
@@ -30,6 +30,7 @@ from kspec.spec.fields import (
     NamesField,
     ReturnsField,
 )
+from kspec.spec.models import raw_rules
 
 
 class RawSpec(BaseSpec):
