@@ -16,7 +16,8 @@ from kspec import config
 from kspec.dataclass import dataclass
 from kspec.model.stages import CudaSource, Target
 from kspec.runtime.driver import api as driver
-from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, Wanted, made_in_python
+from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.modules.provider import CompilingProvider, Wanted, made_in_python
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 

@@ -26,7 +26,7 @@ from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.memory.array_view import c_strides, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray, clear
-from kspec.runtime.modules.provider import compiled_while_captured
+from kspec.runtime.modules.loader import compiled_while_captured
 
 NAME = "kspec"
 # Kernels that need no memory but their arguments': XLA replays them from its graphs, and this

@@ -45,12 +45,8 @@ from kspec.pickling import PickledByName
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.memory.array_view import dtype_name
 from kspec.runtime.modules.inspection import Inspection, inspect_source, lto_ir
-from kspec.runtime.modules.provider import (
-    CompilingProvider,
-    KernelLoader,
-    OneSource,
-    made_in_python,
-)
+from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.modules.provider import CompilingProvider, OneSource, made_in_python
 from kspec.runtime.raw.untyped_args import RawArgument
 from kspec.runtime.raw.view_kernel import ViewCaller, ViewKernel, is_wide
 

@@ -4,7 +4,7 @@
 >>> squares.get_or_make(3, lambda: 9), squares.get(3), squares.get(4)
 (9, 9, None)
 
-`kspec.runtime.modules.provider` keeps images, modules and kernels in such maps.
+`kspec.runtime.modules.loader` keeps images, modules and kernels in such maps.
 """
 
 from __future__ import annotations

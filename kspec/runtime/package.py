@@ -42,6 +42,7 @@ from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.kernels.tracing import record
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.advice import advise, undeclared_form
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.packaged import (
     ImageProvider,
@@ -49,10 +50,7 @@ from kspec.runtime.modules.packaged import (
     SourceReader,
     unreadable,
 )
-from kspec.runtime.modules.provider import (
-    KernelLoader,
-    Wanted,
-)
+from kspec.runtime.modules.provider import Wanted
 from kspec.runtime.raw.declared import RawCallable
 from kspec.runtime.raw.launch_rules import RawFunction
 

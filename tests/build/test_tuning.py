@@ -22,7 +22,7 @@ from kspec.errors import ManifestError, ShapeError, SpecError
 from kspec.model.tuning import Choice, Tuned, TunedTable, TuningCase
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from tests.projects import SQUARES
 
 FASTER = Tuned("H200", ("float64",), ((20,), (30,)), {"layout": "kspec::Lines", "lanes": 3}, 1.25)

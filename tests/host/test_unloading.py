@@ -15,7 +15,7 @@ import pytest
 
 import kspec
 from kspec.host import modules
-from kspec.runtime.modules import provider
+from kspec.runtime.modules import loader
 from kspec.runtime.once import RecentMap
 
 TEXT = """
@@ -63,13 +63,13 @@ def test_raw_kernels_made_anew(sanitize: str | None) -> None:
 @pytest.mark.usefixtures("no_collector")
 def test_generated_kernels_made_anew() -> None:
     x = np.arange(5.0)
-    loaded = len(provider._SHARED)
+    loaded = len(loader._SHARED)
     for _ in range(20):
         kernel = kspec.ElementwiseKernel("T x", "T y", "y = x + 17", "seventeen_more")
         assert (kernel(x) == x + 17).all()
         total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a + 17", "0", "total_more")
         assert total(x) == x.sum() + 17
-    assert len(provider._SHARED) <= loaded + 2
+    assert len(loader._SHARED) <= loaded + 2
 
 
 @pytest.mark.usefixtures("no_collector")
@@ -84,7 +84,7 @@ def test_loaders_are_no_cycles() -> None:
 
 
 def test_many_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider, "_SHARED", RecentMap(2))
+    monkeypatch.setattr(loader, "_SHARED", RecentMap(2))
     settle()
     before, x = mapped(), np.arange(3)
     kept = kspec.ElementwiseKernel("T x", "T y", "y = x - 1", "minus_1")

@@ -33,7 +33,7 @@ from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.libraries.lookup import default_library
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)

@@ -34,7 +34,7 @@ from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 

@@ -35,8 +35,8 @@ from kspec.runtime.driver.launch import (
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.symbol import Symbol
 from kspec.runtime.modules.attributes import KernelAttributes
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.call_cache import Choice, GridCallCache, More, PreparedRaw
 from kspec.runtime.raw.typed_args import (
     bind_parameters,

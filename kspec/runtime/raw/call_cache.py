@@ -46,8 +46,8 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import after_launch
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.raw.untyped_args import RawArgument, handle_regions, struct_bytes
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.marshal import PackedParameters

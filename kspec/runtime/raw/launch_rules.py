@@ -42,7 +42,7 @@ from kspec.runtime.callcache.codegen import make_function
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions, about, make_launch, three
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call import more_of
 from kspec.runtime.raw.call_cache import PreparedRaw
 from kspec.runtime.raw.declared import RawCallable

@@ -23,7 +23,7 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.aliasing import check_writable
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call import GridKernel
 from kspec.runtime.raw.call_cache import Choice
 from kspec.runtime.raw.untyped_args import RawArgument

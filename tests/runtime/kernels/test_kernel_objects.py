@@ -14,7 +14,7 @@ import pytest
 
 import kspec
 from kspec import jit
-from kspec.runtime.modules import provider
+from kspec.runtime.modules import loader
 from tests.devices import ArrayDevice
 from tests.projects import BLOCKED, ROOT, run_python
 
@@ -307,9 +307,9 @@ class TestCopies:
     ) -> None:
         """On the host device, where a process may have so many mappings."""
         loaded: list[str] = []
-        load = provider.load_module
+        load = loader.load_module
         monkeypatch.setattr(
-            provider,
+            loader,
             "load_module",
             lambda image, device, home=None: (
                 loaded.append(device.kind),

@@ -33,7 +33,7 @@ from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.libraries import array_access
 from kspec.runtime.libraries.registry import CuPy, NumPy, Own, Torch
 from kspec.runtime.memory import deferred_release
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.declared import RawCallable
 
 GPU = Device("cuda", 0)

@@ -20,7 +20,7 @@ from kspec import texture
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from tests.runtime.libraries.test_array_access import FakeArray, FakeKernel, cupy
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
 

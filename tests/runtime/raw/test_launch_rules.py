@@ -16,7 +16,8 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.stages import CudaSource
-from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.modules.provider import CompilingProvider, OneSource
 from kspec.runtime.raw import launch_rules
 from kspec.runtime.raw.launch_rules import RawFunction, make_configure
 from kspec.spec.models import RawSpec

@@ -19,7 +19,8 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
 from kspec.runtime.callcache.cache import MAX_PLANS
-from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.modules.provider import CompilingProvider, OneSource
 from kspec.runtime.raw.declared import RawCallable
 from tests.devices import ArrayDevice
 from tests.profiles import examples

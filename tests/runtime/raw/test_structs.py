@@ -16,7 +16,8 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource, Target
 from kspec.render import render_file
-from kspec.runtime.modules.provider import CompilingProvider, KernelLoader, OneSource
+from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.modules.provider import CompilingProvider, OneSource
 from kspec.runtime.raw.declared import RawCallable
 from kspec.spec.loader import load_spec_file
 from tests.devices import ArrayDevice

@@ -14,7 +14,7 @@ import pytest
 
 import kspec
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, ROWS, SHORT_LINES, TILES
-from kspec.runtime.modules.provider import KernelLoader
+from kspec.runtime.modules.loader import KernelLoader
 from tests.devices import ArrayDevice
 
 STRIDED = "kspec::Strided<8>"

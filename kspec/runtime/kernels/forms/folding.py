@@ -34,8 +34,8 @@ from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.modules.provider import KernelLoader
 from kspec.runtime.schedules.scan_schedule import ScanSchedule
 from kspec.runtime.schedules.segment_schedule import Segmented, choose_segments
 from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
