@@ -18,7 +18,7 @@ from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.stages import CudaSource
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.provider import CompilingProvider, OneSource
-from kspec.runtime.raw import launch_rules
+from kspec.runtime.raw.completion import Completion
 from kspec.runtime.raw.launch_rules import RawFunction, make_configure
 from kspec.spec.models import RawSpec
 from tests.devices import ArrayDevice
@@ -422,7 +422,7 @@ def test_fast_and_in_full_are_the_same(
     """The compiled function answers as the step by step one does, or leaves it to that."""
     texts = LaunchRules(tuple(grid), tuple(block), shared, defaults)
     declared = RawDeclaration("f", ("f",), parse_c_params("float* x, int n, int m"), "", texts)
-    full = launch_rules._Completion(declared)
+    full = Completion(declared)
     fast = make_configure(full)
 
     def outcome(configure: Any) -> Any:
