@@ -12,9 +12,10 @@ after it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 
-from kspec.cpp.directives import INCLUDES, header_names, unescaped
+from kspec.cpp.directives import INCLUDES, escaped, header_names, unescaped
 from kspec.cpp.tokens import newlines, tokens_of
 from kspec.dataclass import dataclass
 
@@ -116,6 +117,21 @@ def line_markers(text: str) -> list[LineMarker]:
         for match in _LINE_MARKER.finditer(text)
     ]
     return [LineMarker(0, 0, 1, "", ""), *found]
+
+
+class MarkedLines:
+    """The places, in their files, of offsets in a preprocessed text."""
+
+    def __init__(self, text: str, markers: list[LineMarker]) -> None:
+        self._text = text
+        self._markers = markers
+        self._starts = [marker.end for marker in markers]
+
+    def marker(self, offset: int) -> str:
+        """Return the line marker that an offset would need if it were moved."""
+        marker = self._markers[bisect_right(self._starts, offset) - 1]
+        line = marker.line + self._text.count("\n", marker.end, offset)
+        return f'# {line} "{escaped(marker.path)}"'
 
 
 def user_spans(

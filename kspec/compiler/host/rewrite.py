@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kspec.compiler.host.loops.text import loops_name, loops_text
-from kspec.compiler.host.preprocess import GUARD, REFUSAL, LineMarker, user_spans
+from kspec.compiler.host.preprocess import GUARD, REFUSAL, LineMarker, MarkedLines, user_spans
 from kspec.compiler.host.preprocess import line_markers as markers_of
 from kspec.compiler.host.shared_memory import SharedDeclaration, parse_shared
 from kspec.cpp.brackets import call_start, end_at, group_end, outermost
@@ -414,7 +414,7 @@ class _Rewriter:
 
     def add_loops(self, markers: list[LineMarker]) -> frozenset[str]:
         """Write the classes of loops behind their kernels; return the names of those kernels."""
-        lines = _LineMarkers(self.text, markers)
+        lines = MarkedLines(self.text, markers)
         looped = set()
         for name, kernel in self.loops_of.items():
             found = kernel and loops_text(kernel.head, kernel.body, lines.marker)
@@ -457,20 +457,6 @@ class _Rewriter:
         first = self.shared_number
         self.shared_number += len(names)
         return declaration.at_file_scope(first)
-
-
-class _LineMarkers:
-    """The line markers of offsets in a preprocessed text."""
-
-    def __init__(self, text: str, markers: list[LineMarker]) -> None:
-        self.text = text
-        self.markers = markers
-        self.starts = [marker.end for marker in markers]
-
-    def marker(self, offset: int) -> str:
-        marker = self.markers[bisect_right(self.starts, offset) - 1]
-        line = marker.line + self.text.count("\n", marker.end, offset)
-        return f'# {line} "{escaped(marker.path)}"'
 
 
 def _shared_start(statement: list[Token]) -> int:
