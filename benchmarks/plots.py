@@ -18,6 +18,8 @@ COLOURS = {
     "CuPy": "#E69F00",
     "torch": "#D55E00",
     "NumPy": "#E69F00",
+    "numba": "#009E73",
+    "JAX": "#CC79A7",
     "floor": "#999999",
 }
 _MARKERS = {"CuPy": "o", "torch": "D", "NumPy": "o"}
@@ -141,15 +143,20 @@ def _bars(axes: Any, results: Results, rows: Sequence[Throughput]) -> None:
 def _overheads(results: Results, rows: Sequence[Overhead]) -> Any:
     import matplotlib.pyplot as plt
 
-    present = [name for name in COLOURS if any(name in row.samples for row in rows)]
-    height = 0.8 / len(present)
+    bars = [[name for name in COLOURS if name in row.samples] for row in rows]
+    height = 0.8 / max(map(len, bars))
     figure, axes = plt.subplots(figsize=(8, 1.2 + 0.3 * len(rows)), layout="constrained")
-    for number, name in enumerate(present):
+    for name in COLOURS:
         points = [
-            (place + (number - (len(present) - 1) / 2) * height, 1e6 * row.samples[name].median)
-            for place, row in enumerate(rows)
-            if name in row.samples
+            (
+                place + (own.index(name) - (len(own) - 1) / 2) * height,
+                1e6 * row.samples[name].median,
+            )
+            for place, (row, own) in enumerate(zip(rows, bars, strict=True))
+            if name in own
         ]
+        if not points:
+            continue
         y, x = zip(*points, strict=True)
         axes.barh(y, x, height=height, color=COLOURS[name], label=name)
     axes.set_yticks(range(len(rows)), [row.name for row in rows], fontsize=7)
