@@ -10,21 +10,32 @@ The standard decorator writes up to six functions of a class as text and compile
 for a frozen class.  A generated package imports 120 of them and makes instances of 27, so that
 writing all of them took half of the time of its import.  Here a method that is not written yet is
 a descriptor, which has the standard decorator write all of them when it is asked for.
+
+Until then, a mistake of the class is not reported, and a field's default is a `dataclasses.Field`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-# The first is how `fields`, and a dataclass derived from this one, know that it is one.
-_ALWAYS = ("__dataclass_fields__", "__match_args__", "__init__", "__repr__")
+# `fields`, `replace` and classes that are derived from a dataclass look at the first two.
+_ALWAYS = (
+    "__dataclass_fields__",
+    "__dataclass_params__",
+    "__match_args__",
+    "__init__",
+    "__repr__",
+    *(["__replace__"] if sys.version_info >= (3, 13) else []),
+)
 _COMPARING = ("__eq__", "__hash__")
-# Attributes that a class keeps, whatever is written.
-_KEPT = ("__dict__", "__weakref__", "__doc__", "__setattr__", "__delattr__")
+_REFUSING = ("__setattr__", "__delattr__")
+# Attributes that a class keeps, whatever is written: the last are the registrations of an ABC.
+_KEPT = ("__dict__", "__weakref__", "__doc__", "_abc_impl", *_REFUSING)
 
 
 def _decorator(*, frozen: Literal[True], eq: bool = True) -> Callable[[type], type]:
@@ -34,9 +45,12 @@ def _decorator(*, frozen: Literal[True], eq: bool = True) -> Callable[[type], ty
         body = {name: value for name, value in vars(cls).items() if name not in _KEPT}
         write = _writer(cls, body, eq)
         for name in _ALWAYS + (_COMPARING if eq else ()):
-            if body.get(name) is None:
+            # A class with an `__eq__` of its own has None for a hash that is to be written.
+            if name not in body or (name == "__hash__" and "__eq__" in body and not body[name]):
                 setattr(cls, name, _Unwritten(cls, name, write))
-        for name, refuse in (("__setattr__", _refuse_setting), ("__delattr__", _refuse_deleting)):
+        for name, refuse in zip(_REFUSING, (_refuse_setting, _refuse_deleting), strict=True):
+            if name in vars(cls):
+                raise TypeError(f"{cls.__name__} is frozen, and has a {name} of its own")
             setattr(cls, name, refuse)
         return cls
 
@@ -47,7 +61,8 @@ def _writer(cls: type, body: dict[str, Any], eq: bool) -> Callable[[], None]:
     """Return a function that has the methods of a frozen class written, given its body.
 
     Several threads may call it at once, and a signal handler in the middle of it: each has a copy
-    of the class decorated, and sets equal attributes of the class, one after the other.
+    of the class decorated, and sets attributes of the class, one after the other, that are still as
+    they were.
     """
 
     def write() -> None:
@@ -60,10 +75,14 @@ def _writer(cls: type, body: dict[str, Any], eq: bool) -> Callable[[], None]:
         copy = type(cls)(cls.__name__, cls.__bases__, namespace)
         written = vars(dataclasses.dataclass(frozen=True, eq=eq)(copy))
         for name in body.keys() - written.keys():
-            with suppress(AttributeError):
-                delattr(cls, name)  # a field without a default for all instances
+            if vars(cls).get(name) is body[name]:
+                with suppress(AttributeError):
+                    delattr(cls, name)  # a field without a default for all instances
         for name, value in written.items():
-            if name not in _KEPT and value is not body.get(name):
+            if name in _KEPT or value is body.get(name):
+                continue
+            current = vars(cls).get(name)
+            if current is body.get(name) or isinstance(current, _Unwritten):
                 setattr(cls, name, value)
 
     return write

@@ -60,7 +60,7 @@ def prepare_reduction() -> None:
 def _prepare(model: type[ElementwiseSpec | ReductionSpec], **fields: str) -> None:
     """Make the source and the key of a small kernel, for which the compiler is loaded.
 
-    All that others need is imported, read and written then.
+    Imports, templates, headers and dataclasses of other kernels are ready then.
     """
     if config.jit_mode() == "never":
         return

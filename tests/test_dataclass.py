@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import ast
 import copy
 import dataclasses
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, field
@@ -88,6 +90,20 @@ class TestFirstUse:
         assert one == other
         assert repr(one).startswith(f"{cls.__qualname__}(x=1, names=[], later=True")
 
+    def test_parameters(self, make: Callable[[], Any]) -> None:
+        assert make().__dataclass_params__.frozen
+
+    def test_a_changed_copy_without_a_call(self, make: Callable[[], Any]) -> None:
+        one = object.__new__(make())
+        vars(one).update(x=1, names=[], label="", later=True, y=2.0)
+        assert dataclasses.replace(one, x=4).x == 4
+
+    @pytest.mark.skipif(sys.version_info < (3, 13), reason="new in Python 3.13")
+    def test_copy_replaces(self, make: Callable[[], Any]) -> None:
+        one = object.__new__(make())
+        vars(one).update(x=1, names=[], label="", later=True, y=2.0)
+        assert copy.replace(one, x=4).x == 4
+
     def test_a_dataclass_that_is_derived_from_it(self, make: Callable[[], Any]) -> None:
         derived = dataclasses.make_dataclass("Last", [("z", int, 7)], bases=(make(),), frozen=True)
         assert derived(1).z == 7
@@ -128,6 +144,46 @@ def test_own_methods_stay() -> None:
     assert base.__doc__ == "Has everything that classes of kspec have."
 
 
+def test_what_is_set_before_the_first_use_stays() -> None:
+    base, _ = make_classes()
+    base.__repr__ = lambda self: "mine"
+    assert repr(base(1)) == "mine"
+    base, _ = make_classes()
+    base.names = 7
+    assert base(1).names == [] and base.names == 7
+
+
+def test_abstract_classes_keep_their_registrations() -> None:
+    @dataclass(frozen=True)
+    class Shape(abc.ABC):
+        sides: int
+
+        @abc.abstractmethod
+        def area(self) -> float: ...
+
+    Shape.register(float)
+
+    class Square(Shape):
+        def area(self) -> float:
+            return float(self.sides)
+
+    assert isinstance(1.0, Shape) and Square(4).area() == 4.0
+    assert isinstance(1.0, Shape)
+    with pytest.raises(TypeError, match="abstract"):
+        Shape(4)  # type: ignore[abstract]
+
+
+def test_a_frozen_class_cannot_set_attributes_in_a_way_of_its_own() -> None:
+    message = "Odd is frozen, and has a __setattr__ of its own"
+    with pytest.raises(TypeError, match=message):
+
+        @dataclass(frozen=True)
+        class Odd:
+            x: int
+
+            def __setattr__(self, name: str, value: object) -> None: ...
+
+
 def test_hashes_are_of_values_or_of_identity() -> None:
     @dataclass(frozen=True)
     class Value:
@@ -144,6 +200,13 @@ def test_hashes_are_of_values_or_of_identity() -> None:
         def __eq__(self, other: object) -> bool:
             return isinstance(other, OwnEquality) and self.x % 10 == other.x % 10
 
+    @dataclass(frozen=True)
+    class Unhashable:
+        x: int
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match="unhashable type: 'Unhashable'"):
+        hash(Unhashable(1))
     assert hash(Value(1)) == hash(Value(1)) and len({Value(1), Value(1), Value(2)}) == 2
     assert len({Thing(1), Thing(1)}) == 2 and Thing(1) != Thing(1)
     assert OwnEquality(11) == OwnEquality(1) and hash(OwnEquality(1)) == hash(OwnEquality(1))

@@ -206,7 +206,7 @@ class TestOnAGpu:
         monkeypatch.setattr(driver, "device_count", lambda: 1)
         monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
         monkeypatch.setattr(
-            "kspec.runtime.modules.provider.load_module", lambda image, device, home=None: Loaded()
+            "kspec.runtime.modules.loader.load_module", lambda image, device, home=None: Loaded()
         )
 
     def test_images_of_the_package(self, run, built: Path, cache: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
+from kspec.pipeline import prepare_elementwise, prepare_reduction
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.warm_up import WarmUp
 from tests.projects import ROOT, run_python
@@ -84,6 +87,7 @@ def test_tasks_do_not_start_without_a_driver(
 def test_a_declared_kernel_prepares_the_compiler_and_the_templates() -> None:
     code = """
 import sys, kspec
+from kspec.pipeline import prepare_elementwise, prepare_reduction
 from kspec.runtime.driver import api as driver
 kspec.ElementwiseKernel("T x", "T y", "y = x")
 assert not [name for name in sys.modules if name.split(".")[0] == "jinja2"]
@@ -97,3 +101,11 @@ print(sorted(name for _, name in template_environment().cache.keys()))
     assert "elementwise.cu.j2" in said and "partials/fragment.cu.j2" in said
     nothing = f"import os; os.environ['KSPEC_JIT'] = 'never'\n{code}"
     assert "False False" in run_python(nothing, ROOT)
+
+
+@pytest.mark.parametrize("task", [prepare_elementwise, prepare_reduction])
+def test_tasks_report_nothing(task: Callable[[], None]) -> None:
+    """Where they run, their errors are left to the call that needs the same."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        task()

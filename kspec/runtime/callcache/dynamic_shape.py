@@ -19,8 +19,8 @@ from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.callcache.codegen import make_function
 from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared, values_format
 from kspec.runtime.callcache.param_buffer import ParameterBuffer
-from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
+from kspec.runtime.driver.launch_ex import Resize
 from kspec.runtime.libraries.aliasing import Distance, MayOverlap
 from kspec.runtime.libraries.array_access import shape_maker
 from kspec.runtime.modules.module import LoadedKernel
@@ -43,9 +43,9 @@ class ResizableBuffer(ParameterBuffer):
     begin : int
         Where they begin in it.
     blocks, threads : int
-        The size of the launch, and of that of the graph in `sized`; 0: as it was made.
-    sized : GraphStart or None
-        A graph whose size is set.
+        The size that was set last; 0: none yet.
+    sized : callable or None
+        The function of a graph that has set this size too.
     """
 
     __slots__ = ("begin", "blocks", "memory", "resize", "sized", "threads")
@@ -56,7 +56,7 @@ class ResizableBuffer(ParameterBuffer):
         self.memory = params.memory
         self.begin = params.offsets[0]
         self.blocks = self.threads = 0
-        self.sized: GraphStart | None = None
+        self.sized: Resize | None = None
 
 
 class DynamicShapePlan(Ordered):
@@ -149,11 +149,13 @@ def _fit_lines(
     yield from growth
     yield f"pack(buffer.memory, buffer.begin, size, masks, 0, tail, {values})"
     yield "graph = buffer.graph"
-    yield "if blocks != buffer.blocks or threads != buffer.threads or graph is not buffer.sized:"
+    yield "resize = None if graph is None else graph.resize"
+    yield "if blocks != buffer.blocks or threads != buffer.threads or resize is not buffer.sized:"
     # Also where a graph is launched: another thread may let it go, or its stream be captured.
     yield "    buffer.resize(blocks, 1, 1, threads, 1, 1)"
-    yield "    if graph is not None: graph.resize(blocks, 1, 1, threads, 1, 1)"
-    yield "    buffer.blocks, buffer.threads, buffer.sized = blocks, threads, graph"
+    yield "    if resize is not None: resize(blocks, 1, 1, threads, 1, 1)"
+    # Not the graph itself: a buffer that is not used must not keep one that was let go.
+    yield "    buffer.blocks, buffer.threads, buffer.sized = blocks, threads, resize"
     yield "if graph is not None:"
     yield "    code = graph.update()"
     yield "    if code: relaunch(graph.update, code)"

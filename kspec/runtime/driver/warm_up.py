@@ -2,8 +2,7 @@
 
 Starting the driver and making a context take 0.1 to 0.2 s, in which Python has nothing to do (the
 bindings release the interpreter's lock). `kspec.pipeline` adds the work that the first lazily
-compiled kernel will need; `kspec.runtime.driver.api` runs it. On an H200 that leaves 0.10 s to the
-first call of an elementwise kernel, all but 4 ms of them NVRTC's, where it took 0.28 s.
+compiled kernel will need; `kspec.runtime.driver.api` runs it.
 
 >>> warm_up, done = WarmUp(), []
 >>> warm_up.add(lambda: done.append("ready"))
