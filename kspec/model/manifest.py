@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, field
 from typing import Any
 
@@ -134,7 +135,7 @@ class Manifest:
         for entry in self.modules:
             if entry.stem == stem:
                 return entry
-        raise ManifestError(f"package {self.package} has no module {stem!r}; run `kspec build`")
+        raise _no_module(self.package, stem)
 
 
 def dump(manifest: Manifest) -> str:
@@ -150,32 +151,86 @@ def dump(manifest: Manifest) -> str:
 
 
 def load(text: str, path: str = FILE_NAME) -> Manifest:
-    """Return the manifest in a JSON text.
+    """Return the manifest in a JSON text; errors are those of `Index` and of its modules."""
+    index = Index(text, path)
+    return Manifest(index.package, tuple(map(index.module, index.stems)), index.jit)
+
+
+class Index:
+    """A manifest of which each module is read when it is asked for.
+
+    An import wants one of them, and reading all takes as long as the rest of it.
+
+    Parameters
+    ----------
+    text : str
+        JSON.
+    path : str
+        Where it is from, for messages.
+
+    Attributes
+    ----------
+    package, jit : str
+        As in `Manifest`.
+    stems : tuple of str
+        Names of the modules, sorted.
 
     Raises
     ------
     OtherSchemaError
         If another kspec has written it; `NewerSchemaError` if a newer one.
     ManifestError
-        If it is damaged; `path` is named in both.
+        If it is damaged.
     """
+
+    def __init__(self, text: str, path: str = FILE_NAME) -> None:
+        self._path = path
+        self._entries: dict[str, ModuleEntry] = {}
+        with _damage(path):
+            data = _opened(text, path)
+            self._data: dict[str, Any] = {one["stem"]: one for one in data["modules"]}
+            self.stems = tuple(self._data)
+            self.package: str = data["package"]
+            self.jit: str = data["jit"]
+
+    def module(self, stem: str) -> ModuleEntry:
+        """Return a module's entry; raise `ManifestError` if there is none, or it is damaged."""
+        if stem not in self._data:
+            raise _no_module(self.package, stem)
+        with _damage(self._path):
+            return self._entries.get(stem) or self._entries.setdefault(
+                stem, _module(self._data[stem])
+            )
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Report what JSON of another form leads to."""
     try:
-        data = json.loads(text)
-        if data["schema"] != SCHEMA:
-            newer = data["schema"] > SCHEMA
-            advice = "upgrade kspec" if newer else "run `kspec build` again"
-            raise (NewerSchemaError if newer else OtherSchemaError)(
-                f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: {advice}"
-            )
-        sealed, _, _ = text.rpartition(_SEAL)
-        if data["sha256"] != _digest(sealed):
-            raise ManifestError(
-                f"{path} is not as it was written (its sha256 differs); run `kspec build` again"
-            )
-        modules = tuple(map(_module, data["modules"]))
-        return Manifest(data["package"], modules, data["jit"])
+        yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ManifestError(f"{path} is damaged ({error!r}); run `kspec build` again") from error
+
+
+def _opened(text: str, path: str) -> dict[str, Any]:
+    """Return the data of a manifest whose schema and digest are right."""
+    data: dict[str, Any] = json.loads(text)
+    if data["schema"] != SCHEMA:
+        newer = data["schema"] > SCHEMA
+        advice = "upgrade kspec" if newer else "run `kspec build` again"
+        raise (NewerSchemaError if newer else OtherSchemaError)(
+            f"{path} has schema {data['schema']}, this kspec knows {SCHEMA}: {advice}"
+        )
+    sealed, _, _ = text.rpartition(_SEAL)
+    if data["sha256"] != _digest(sealed):
+        raise ManifestError(
+            f"{path} is not as it was written (its sha256 differs); run `kspec build` again"
+        )
+    return data
+
+
+def _no_module(package: str, stem: str) -> ManifestError:
+    return ManifestError(f"package {package} has no module {stem!r}; run `kspec build`")
 
 
 def source_digest(text: bytes, headers: Iterable[tuple[str, bytes]]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.forms.kinds import FORMS, REDUCE
-from kspec.model.manifest import Manifest, ModuleEntry
+from kspec.model.manifest import Index, Manifest, ModuleEntry
 from kspec.model.stages import (
     CudaSource,
     Image,
@@ -37,8 +37,6 @@ from kspec.model.tuning import TunedTable
 from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable, Origin
-from kspec.runtime.kernels.elementwise import ElementwiseCallable
-from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.kernels.tracing import record
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.advice import advise, undeclared_form
@@ -51,16 +49,15 @@ from kspec.runtime.modules.packaged import (
     unreadable,
 )
 from kspec.runtime.modules.provider import Wanted
-from kspec.runtime.raw.declared import RawCallable
-from kspec.runtime.raw.launch_rules import RawFunction
+
+if TYPE_CHECKING:
+    from kspec.runtime.kernels.elementwise import ElementwiseCallable
+    from kspec.runtime.kernels.reduction import ReductionCallable
+    from kspec.runtime.raw.declared import RawCallable
+    from kspec.runtime.raw.launch_rules import RawFunction
 
 _DeclarationT = TypeVar("_DeclarationT", bound=Declaration)
 _KernelT = TypeVar("_KernelT", bound=KernelCallable[Any])
-_KINDS: dict[str, type[KernelCallable[Any]]] = {
-    "elementwise": ElementwiseCallable,
-    "reduction": ReductionCallable,
-    "raw": RawCallable,
-}
 
 
 def load_manifest(folder: Path) -> Manifest:
@@ -71,20 +68,24 @@ def load_manifest(folder: Path) -> Manifest:
     ManifestError
         If it is missing, damaged, or from another kspec.
     """
+    return manifest.load(*_manifest_text(folder))
+
+
+@functools.cache
+def read_manifest(folder: Path) -> Index:
+    """Do as `load_manifest` does, once a process and for the modules that are asked for."""
+    return Index(*_manifest_text(folder))
+
+
+def _manifest_text(folder: Path) -> tuple[str, str]:
+    """Return a manifest's text, and where it is from."""
     path = folder / manifest.FILE_NAME
     try:
-        text = read_regular(path).decode("utf-8")
+        return read_regular(path).decode("utf-8"), str(path)
     except OSError as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path} is damaged ({error}); run `kspec build` again") from error
-    return manifest.load(text, str(path))
-
-
-@functools.cache
-def read_manifest(folder: Path) -> Manifest:
-    """Do as `load_manifest` does, once a process."""
-    return load_manifest(folder)
 
 
 def open_module(file: str, stem: str) -> GeneratedModule:
@@ -189,26 +190,39 @@ class GeneratedModule:
         declaration = self._kernels.get(name)
         if declaration is None:
             raise self._missing(name)
-        kind: type[KernelCallable[Any]] = _KINDS[declaration.kind]
-        if isinstance(declaration, RawDeclaration) and declaration.rules:
-            kind = RawFunction
-        return self._open(kind, declaration)
+        if isinstance(declaration, RawDeclaration):
+            return self.raw(name)
+        if isinstance(declaration, ReductionDeclaration):
+            return self.reduction(name)
+        return self.elementwise(name)
+
+    # A kind of kernel is imported for a module that has one: most modules have one kind.
 
     def elementwise(self, name: str) -> ElementwiseCallable:
         """Return an elementwise kernel."""
+        from kspec.runtime.kernels.elementwise import ElementwiseCallable
+
         return self._open(ElementwiseCallable, self._declaration(name, ElementwiseDeclaration))
 
     def reduction(self, name: str) -> ReductionCallable:
         """Return a reduction kernel."""
+        from kspec.runtime.kernels.reduction import ReductionCallable
+
         return self._open(ReductionCallable, self._declaration(name, ReductionDeclaration))
 
     def raw(self, name: str) -> RawCallable:
         """Return a raw kernel; a `RawFunction` if its spec says how it is launched."""
+        from kspec.runtime.raw.declared import RawCallable
+
         declaration = self._declaration(name, RawDeclaration)
-        return self._open(RawFunction if declaration.rules else RawCallable, declaration)
+        if declaration.rules:
+            return self.raw_function(name)
+        return self._open(RawCallable, declaration)
 
     def raw_function(self, name: str) -> RawFunction:
         """Return a raw kernel whose spec says how it is launched."""
+        from kspec.runtime.raw.launch_rules import RawFunction
+
         return self._open(RawFunction, self._declaration(name, RawDeclaration))
 
     def refuse_forms(self, function: Any, name: str) -> None:
@@ -244,7 +258,8 @@ class GeneratedModule:
         """Return a kernel of this module, or of another one of the package."""
         if name in self._kernels:
             return self.kernel(name)
-        for entry in read_manifest(self._folder).modules:
+        index = read_manifest(self._folder)
+        for entry in map(index.module, index.stems):
             if any(kernel.name == name for kernel in entry.kernels):
                 return GeneratedModule(self._folder, entry, self._jit).kernel(name)
         raise ManifestError(f"the package has no kernel {name!r}; run `kspec build`")

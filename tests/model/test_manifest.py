@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from kspec.errors import ManifestError
 from kspec.model import manifest
 from kspec.model.coverage import Coverage
 from kspec.model.declaration import ElementwiseDeclaration, RawDeclaration, ReductionDeclaration
-from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
+from kspec.model.manifest import ImageEntry, Index, Manifest, ModuleEntry
 from kspec.model.neighbours.samples import Sample
 from kspec.model.neighbours.windows import Window
 from kspec.model.raw.launch_rules import LaunchRules
@@ -93,6 +94,32 @@ def test_modules_are_found_by_stem() -> None:
     assert FULL.module("m").kernels == KERNELS
     with pytest.raises(ManifestError, match="has no module 'z'; run `kspec build`"):
         FULL.module("z")
+
+
+class TestIndex:
+    """A module is read when it is asked for, and no other."""
+
+    def test_modules_are_those_of_the_manifest(self) -> None:
+        index = Index(manifest.dump(FULL))
+        assert index.stems == tuple(one.stem for one in FULL.modules)
+        assert tuple(map(index.module, index.stems)) == FULL.modules
+        assert (index.package, index.jit) == (FULL.package, FULL.jit)
+
+    def test_a_module_is_read_once(self) -> None:
+        index = Index(manifest.dump(FULL))
+        assert index.module("m") is index.module("m")
+
+    def test_a_missing_module_is_named(self) -> None:
+        with pytest.raises(ManifestError, match="package kernels has no module 'z'; run `kspec b"):
+            Index(manifest.dump(FULL)).module("z")
+
+    def test_only_the_damaged_module_cannot_be_read(self) -> None:
+        other = replace(FULL.modules[0], stem="other", kernels=())
+        text = manifest.dump(replace(FULL, modules=(*FULL.modules, other)))
+        index = Index(sealed(text.replace('"kernels": []', '"kernels": 5')), "a/manifest.json")
+        assert index.module("m") == FULL.modules[0]
+        with pytest.raises(ManifestError, match=r"a/manifest\.json is damaged \(TypeError"):
+            index.module("other")
 
 
 @pytest.mark.parametrize(

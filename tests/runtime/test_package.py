@@ -49,6 +49,7 @@ from kspec.runtime.package import (
     read_manifest,
 )
 from kspec.spec.loader import load_specs
+from tests.projects import ROOT, run_python
 
 SPEC = """
 [elementwise.double_it]
@@ -550,3 +551,23 @@ def test_raw_kernels_that_are_compiled_share_their_variables(tmp_path: Path, bro
     x = np.zeros(1, np.int32)
     module.raw("tell")((1,), (1,), (x,))
     assert x[0] == (1 if broken else 7)
+
+
+@pytest.mark.parametrize(
+    ("module", "kinds"),
+    [
+        ("linear", ["kernels.elementwise"]),
+        ("pairs", ["kernels.reduction"]),
+        ("raw", ["raw.declared"]),
+        ("complex", ["kernels.elementwise", "raw.declared"]),
+    ],
+)
+def test_a_module_imports_the_kinds_of_kernels_that_it_has(module: str, kinds: list[str]) -> None:
+    found = run_python(
+        f"import sys, kspec_kernels.{module}\n"
+        'for one in ("kernels.elementwise", "kernels.reduction", "raw.declared"):\n'
+        '    if f"kspec.runtime.{one}" in sys.modules: print(one)',
+        ROOT,
+        ROOT / "generated",
+    )
+    assert found.split() == kinds
