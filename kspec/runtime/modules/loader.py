@@ -25,6 +25,7 @@ from kspec.runtime.modules.provider import (
     Wanted,
     figures_of,
     line_of,
+    lowered_name_of,
     machine_code_of,
     source_of,
 )
@@ -37,7 +38,8 @@ _Key = tuple[Wanted, Device, tuple[str, ...]]
 # unloaded, but for the latest: a process may have 65,530 mappings, and one of the host device has
 # some five.
 _SHARED: RecentMap[tuple[bytes, Device], LoadedModule] = RecentMap(64)
-_SHARED_MODES = ((), ("bounds",))
+# Instrumentation that is not slow.
+_QUICK_MODES = ((), ("bounds",))
 _compiles_while_captured = ContextVar("kspec_compiles_while_captured", default=False)
 
 
@@ -214,8 +216,7 @@ class KernelLoader:
             return found
         if not is_expression(name):
             return name
-        answers = (provider.lowered_name(wanted, device) for provider in self._providers)
-        lowered = next((answer for answer in answers if answer is not None), None)
+        lowered = lowered_name_of(self._providers, wanted, device)
         if lowered is not None and lowered in image.symbols.values():
             return lowered
         known = ", ".join(repr(one) for one in image.symbols)
@@ -281,7 +282,7 @@ class KernelLoader:
             return ()
         if self._kept is None:
             bounds = modes_of_call(current_checks(), device)
-            self._kept = sanitize if sanitize in ((), ("bounds",)) else bounds
+            self._kept = sanitize if sanitize in _QUICK_MODES else bounds
         return self._kept
 
     def _module(
@@ -293,7 +294,7 @@ class KernelLoader:
 
 def _is_shared(image: Image, device: Device, sanitize: tuple[str, ...]) -> bool:
     if device.is_host:
-        return sanitize in _SHARED_MODES
+        return sanitize in _QUICK_MODES
     return image.format == "cubin"  # made in this process: packages have one fatbin, loaded once
 
 

@@ -205,6 +205,11 @@ def source_of(providers: Sequence[Provider], wanted: Wanted) -> CudaSource | Non
     return _first(provider.source_of(wanted) for provider in providers)
 
 
+def lowered_name_of(providers: Sequence[Provider], wanted: Wanted, device: Device) -> str | None:
+    """Return the symbol that a compiler gives a kernel; None if no provider has one."""
+    return _first(provider.lowered_name(wanted, device) for provider in providers)
+
+
 def line_of(
     known: Callable[[str, int], str] | None,
     providers: Sequence[Provider],
