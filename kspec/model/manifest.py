@@ -159,7 +159,7 @@ def load(text: str, path: str = FILE_NAME) -> Manifest:
 class Index:
     """A manifest of which each module is read when it is asked for.
 
-    An import wants one of them, and reading all takes as long as the rest of it.
+    An import wants one of them: reading all of kspec's own was a tenth of its time.
 
     Parameters
     ----------
