@@ -258,19 +258,22 @@ def test_a_launch_from_a_handler_while_the_kernel_is_compiled(tmp_path: Path) ->
             except kspec.LaunchError as error:
                 calls.append(str(error))
             finally:
-                hold.unlink()
+                hold.unlink(missing_ok=True)
 
         def interrupt():
             while not held.exists():
                 time.sleep(0.001)
-            os.kill(os.getpid(), signal.SIGUSR1)
+            # Again: Python does not see a signal that comes just before the main thread waits.
+            while hold.exists():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.1)
 
         signal.signal(signal.SIGUSR1, handler)
         hold.touch()
         threading.Thread(target=interrupt).start()
         y = kernel(x)
         assert (y == 3 * x).all()
-        assert len(calls) == 1 and "a signal handler cannot launch a kernel" in calls[0], calls
+        assert calls and all("handler cannot launch a kernel" in one for one in calls), calls
         assert (kernel(x) == y).all()
         """,
         KSPEC_CACHE_DIR=str(tmp_path / "cache"),
