@@ -253,12 +253,13 @@ def test_a_launch_from_a_handler_while_the_kernel_is_compiled(tmp_path: Path) ->
         x = np.arange(4.0)
 
         def handler(number, frame):
+            signal.signal(number, signal.SIG_IGN)
             try:
                 kernel(x)
             except kspec.LaunchError as error:
                 calls.append(str(error))
             finally:
-                hold.unlink(missing_ok=True)
+                hold.unlink()
 
         def interrupt():
             while not held.exists():
@@ -273,7 +274,7 @@ def test_a_launch_from_a_handler_while_the_kernel_is_compiled(tmp_path: Path) ->
         threading.Thread(target=interrupt).start()
         y = kernel(x)
         assert (y == 3 * x).all()
-        assert calls and all("handler cannot launch a kernel" in one for one in calls), calls
+        assert len(calls) == 1 and "a signal handler cannot launch a kernel" in calls[0], calls
         assert (kernel(x) == y).all()
         """,
         KSPEC_CACHE_DIR=str(tmp_path / "cache"),
