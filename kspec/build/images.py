@@ -16,9 +16,9 @@ from kspec.build.messages import Job, Members
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.worker import Workers
 from kspec.compiler import ImageCache, image_key
+from kspec.compiler.family import share
 from kspec.compiler.headers import carry_headers
 from kspec.compiler.key import compiler_fingerprint
-from kspec.compiler.target import is_ptx_of
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, KspecError
 from kspec.model.manifest import ImageEntry
@@ -55,7 +55,7 @@ def ignore_progress(step: Step) -> None:
 def unit_key(unit: Unit, targets: Sequence[Target]) -> str:
     """Return the digest of everything that decides a unit's fatbin."""
     source = carry_headers(unit.source)  # once, not for every target
-    keys = "\n".join(image_key(source, target) for target in targets)
+    keys = "\n".join(image_key(source, target) for target in share(unit.source, targets))
     return hashlib.sha256(keys.encode()).hexdigest()
 
 
@@ -142,8 +142,8 @@ def _compile_all(
     total = len(units) * len(targets)
     images: dict[tuple[str, str], Image] = {}
     missing: list[tuple[Unit, Target]] = []
-    for target in targets:
-        for unit in units:
+    for unit in units:
+        for target in share(unit.source, targets):
             image = cache.probe(image_key(unit.source, target))  # the compiling call asks again
             if image is None:
                 missing.append((unit, target))
@@ -197,14 +197,15 @@ def _jobs(missing: Sequence[tuple[Unit, Target]]) -> list[Job]:
 
 
 def _jobs_of(source: CudaSource, targets: Sequence[Target]) -> list[Job]:
-    """Return the compilations of one source; one makes both a cubin and the PTX that it is made of.
-
-    The code for PTX is 60 % of the work for an architecture (measured, NVRTC 13.0).
-    """
-    pairs = ((one, ptx) for one in targets for ptx in targets if is_ptx_of(ptx, one))
-    texts = dict(pairs) if source.backend == "nvrtc" else {}
-    alone = (target for target in targets if target not in texts.values())
-    return [Job(source, target, texts.get(target)) for target in alone]
+    """Return the compilations of one source; one makes all images of the same PTX."""
+    if source.backend != "nvrtc":
+        return [Job(source, target) for target in targets]
+    groups: dict[str, list[Target]] = {}
+    for target in targets:
+        groups.setdefault(target.ptx, []).append(target)
+    # A cubin that is compiled directly comes with its PTX.
+    ranked = (sorted(one, key=lambda t: (t.format != "cubin", t.via)) for one in groups.values())
+    return [Job(source, first, tuple(others)) for first, *others in ranked]
 
 
 def _joined(failures: Mapping[str, CompileError]) -> CompileError:

@@ -36,18 +36,18 @@ class Job:
         What to compile.
     target : Target
         What to compile it for.
-    ptx : Target or None
-        PTX of the same architecture, whose image is wanted, too: one compilation makes both.
+    also : tuple of Target
+        Others that are made of the same PTX, and are wanted, too: one compilation makes all.
     """
 
     source: CudaSource
     target: Target
-    ptx: Target | None = None
+    also: tuple[Target, ...] = ()
 
     @property
     def parts(self) -> tuple[Job, ...]:
-        """Itself, and the job that its PTX would be by itself: one for each outcome."""
-        return (self,) if self.ptx is None else (self, Job(self.source, self.ptx))
+        """Itself, and the jobs that the others would be by themselves: one for each outcome."""
+        return (self, *(Job(self.source, one) for one in self.also))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def read_job(pipe: IO[bytes]) -> Job | Members | None:
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
     headers = tuple(Header(**one) for one in fields["headers"])
     source = CudaSource(**{**fields, **lists, "headers": headers})
-    return Job(source, _target(data["target"]), data["ptx"] and _target(data["ptx"]))
+    return Job(source, _target(data["target"]), tuple(map(_target, data["also"])))
 
 
 def _target(fields: dict[str, Any]) -> Target:

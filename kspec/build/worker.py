@@ -35,7 +35,7 @@ def do_job(job: Job | Members, cache: ImageCache) -> Iterator[Outcome]:
         if isinstance(job, Members):
             yield make_fatbin(job.images)
         for part in _parts(job):
-            yield compile_source(part.source, part.target, cache, part.ptx)
+            yield compile_source(part.source, part.target, cache, part.also)
     except KspecError as error:
         yield error
 

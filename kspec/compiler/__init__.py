@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kspec.compiler import headers
 from kspec.compiler.cache.images import ImageCache
@@ -33,7 +34,7 @@ def compile_source(
     source: CudaSource,
     target: Target,
     cache: ImageCache | None = None,
-    ptx: Target | None = None,
+    also: Sequence[Target] = (),
 ) -> Image:
     """Return the image of a source for one target, from the cache if it is there.
 
@@ -45,9 +46,9 @@ def compile_source(
         What to compile for.
     cache : ImageCache, optional
         Asked first and given the result; without one nothing is remembered.
-    ptx : Target, optional
-        PTX of the same architecture (`kspec.compiler.target.is_ptx_of`): where the source is
-        compiled now, by NVRTC, the cache is given this image, or its failure, too.
+    also : sequence of Target, optional
+        Others that are made of the same PTX (`Target.ptx`): where the source is compiled now, the
+        cache is given their images, or failures, too.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def compile_source(
         with cache.alone(key):  # what another process has made meanwhile is there now
             image = cache.get(key)
             if image is None:
-                image = _compile_remembering_failure(source, target, cache, key, ptx)
+                image = _compile_remembering_failure(source, target, cache, key, also)
                 cache.put(key, image)
         return image
 
@@ -108,22 +109,40 @@ def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:
 
 
 def _compile_remembering_failure(
-    source: CudaSource, target: Target, cache: ImageCache, key: str, ptx: Target | None
+    source: CudaSource, target: Target, cache: ImageCache, key: str, also: Sequence[Target]
 ) -> Image:
     try:
-        if ptx is None or source.backend != "nvrtc":
+        if not also or source.backend != "nvrtc":
             return with_code_sizes(_compile(source, target))
-        directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
-        image, text = nvrtc.compile_with_ptx(source, target, directories)
+        image, ptx = _compile_with_ptx(source, target)
     except CompileError as error:
         cache.put_failure(key, error)
         raise
-    ptx_key = carried_key(source, ptx)
-    try:
-        cache.put(ptx_key, _in_isa(text, ptx, source))
-    except CompileError as error:
-        cache.put_failure(ptx_key, error)
+    for one in also:
+        own_key = carried_key(source, one)
+        try:
+            cache.put(own_key, with_code_sizes(_made_of(ptx, one, source)))
+        except CompileError as error:
+            cache.put_failure(own_key, error)
     return with_code_sizes(image)
+
+
+def _compile_with_ptx(source: CudaSource, target: Target) -> tuple[Image, Image]:
+    """Return the image of a target for GPUs, and the PTX that it is made of."""
+    directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
+    if target.format == "cubin" and not target.via:
+        return nvrtc.compile_with_ptx(source, target, directories)
+    ptx = nvrtc.compile_cuda(source, Target(target.ptx), directories)
+    return _made_of(ptx, target, source), ptx
+
+
+def _made_of(ptx: Image, target: Target, source: CudaSource) -> Image:
+    """Return the image of a target whose PTX this is."""
+    if target.format == "ptx":
+        return _in_isa(ptx, target, source)
+    from kspec.compiler.cuda import link
+
+    return link.assemble(ptx, target, source.name)
 
 
 def _compile(source: CudaSource, target: Target) -> Image:
@@ -149,6 +168,8 @@ def _compile_for_gpu(source: CudaSource, target: Target) -> Image:
         from kspec.compiler.cuda import nvcc
 
         return nvcc.compile_nvcc(source, target)
+    if target.via:
+        return _compile_with_ptx(source, target)[0]
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     image = nvrtc.compile_cuda(source, target, directories)
     if not CompileOptions.for_source(source, target).relocatable:

@@ -72,10 +72,11 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     directories = headers.toolkit_dirs_for(source, nvrtc.nvrtc_version())
     if directories:
         builds.append(headers.toolkit_version(directories))
-    if CompileOptions.for_source(source, target).relocatable:
+    relocatable = CompileOptions.for_source(source, target).relocatable
+    if relocatable or target.via:
         from kspec.compiler.cuda import link
 
-        builds.append(link.linker_build())
+        builds.append(link.linker_build() if relocatable else link.assembler_build())
     return ", ".join(builds)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 from kspec.cpp.directives import header_names
-from kspec.cpp.options import DEFINE, valued_options
+from kspec.cpp.options import DEFINE, UNDEFINE, valued_options
 from kspec.dataclass import dataclass
 from kspec.errors import SpecError
 from kspec.model.stages import CudaSource, Target
@@ -212,6 +212,17 @@ def without_include_dirs(options: tuple[str, ...], directories: Container[str]) 
         for place in one.places
     }
     return tuple(word for place, word in enumerate(options) if place not in dropped)
+
+
+def are_plain(options: tuple[str, ...]) -> bool:
+    """Return whether options are macros, header folders and the standard, and nothing else.
+
+    >>> [are_plain(one) for one in (("-DN=4", "-I", "b"), ("-lineinfo",))]
+    [True, False]
+    """
+    flags = (*DEFINE, *UNDEFINE, *_INCLUDE_FLAGS, *STANDARD)
+    named = {place for one in valued_options(options, flags) for place in one.places}
+    return named.issuperset(range(len(options)))
 
 
 def pre_includes(options: tuple[str, ...]) -> tuple[str, ...]:

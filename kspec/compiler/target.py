@@ -84,11 +84,6 @@ def capability(target: Target) -> int:
     return int(match[1])
 
 
-def is_ptx_of(ptx: Target, cubin: Target) -> bool:
-    """Return whether NVRTC makes the one on its way to the other."""
-    return ptx.format == "ptx" and ptx.arch == nvrtc.ptx_of(cubin).arch != cubin.arch
-
-
 def supported_archs(backend: str = "nvrtc") -> tuple[str, ...]:
     """Return the plain architectures of the installed compiler: ``('sm_75', 'sm_80', ...)``."""
     return tuple(f"sm_{number}" for number in _supported(backend))

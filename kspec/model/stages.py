@@ -297,11 +297,15 @@ class Target:
         Checking modes to instrument for, sorted (`kspec.model.checks`); only for ``"host"``.
     ptx_isa : str
         Newest version of the language that PTX may be in, such as ``"8.0"``; empty: any.
+    via : str
+        Architecture of the PTX that a cubin is assembled from, such as ``"compute_90"``; empty: its
+        own (`kspec.compiler.family`).
     """
 
     arch: str
     sanitize: tuple[str, ...] = ()
     ptx_isa: str = ""
+    via: str = ""
 
     @property
     def format(self) -> str:
@@ -315,7 +319,13 @@ class Target:
         return self.arch == "host"
 
     def __str__(self) -> str:
-        return "+".join([self.arch, *self.sanitize]) + f"@{self.ptx_isa}" * bool(self.ptx_isa)
+        isa = f"@{self.ptx_isa}" * bool(self.ptx_isa)
+        return "+".join([self.arch, *self.sanitize]) + isa + f" via {self.via}" * bool(self.via)
+
+    @property
+    def ptx(self) -> str:
+        """Architecture of the PTX that a cubin is made of: ``"compute_80"`` for ``"sm_80"``."""
+        return self.via or self.arch.replace("sm_", "compute_")
 
 
 HOST = Target("host")

@@ -14,6 +14,7 @@ from kspec.build.project import plan_project
 from kspec.build.worker import Workers, do_job
 from kspec.compiler import ImageCache, compile_source
 from kspec.compiler.cuda.fatbin import make_fatbin
+from kspec.compiler.family import share
 from kspec.errors import KspecError, LoadError
 from kspec.model.stages import CudaSource, Target
 
@@ -24,7 +25,7 @@ BROKEN = replace(K, text="broken;")
 
 def started(plan: BuildPlan, *missing: tuple[Unit, Target]) -> list[tuple[str, Target, object]]:
     stems = {id(unit.source): unit.stem for unit in plan.units}
-    return [(stems[id(job.source)], job.target, job.ptx) for job in images._jobs(missing)]
+    return [(stems[id(job.source)], job.target, job.also) for job in images._jobs(missing)]
 
 
 @pytest.fixture
@@ -54,10 +55,21 @@ def test_ptx_has_no_compilation_of_its_own_where_a_cubin_has_it(plan: BuildPlan)
     small, middle, _ = plan.units
     missing = [(small, SM90), (small, PTX80), (middle, PTX80), (middle, SM80)]
     assert started(plan, *missing) == [
-        ("of_2", SM80, PTX80),
-        ("of_1", SM90, None),
-        ("of_1", PTX80, None),
+        ("of_2", SM80, (PTX80,)),
+        ("of_1", SM90, ()),
+        ("of_1", PTX80, ()),
     ]
+
+
+def test_a_family_is_optimized_once(plan: BuildPlan) -> None:
+    small = plan.units[0]
+    targets = share(small.source, [Target("sm_120"), SM80, PTX80, SM90, Target("sm_100")])
+    sm120, _, _, _, sm100 = targets
+    assert started(plan, *((small, one) for one in targets)) == [
+        ("of_1", SM90, (sm120, sm100)),
+        ("of_1", SM80, (PTX80,)),
+    ]
+    assert started(plan, (small, sm120), (small, sm100)) == [("of_1", sm120, (sm100,))]
 
 
 def test_nvcc_compiles_ptx_by_itself() -> None:
@@ -69,7 +81,7 @@ def test_nvcc_compiles_ptx_by_itself() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_workers(tmp_path: Path, count: int) -> None:
     cache = ImageCache(tmp_path)
-    jobs = [Job(K, SM90), Job(K, SM80, PTX80)]
+    jobs = [Job(K, SM90), Job(K, SM80, (PTX80,))]
     with Workers(count) as workers:
         made = {job.target: outcome for job, outcome in workers.run(jobs, cache)}
         assert made == {target: compile_source(K, target) for target in (SM80, SM90, PTX80)}
@@ -83,6 +95,6 @@ def test_workers(tmp_path: Path, count: int) -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_refused_source_has_one_outcome(tmp_path: Path, count: int) -> None:
     with Workers(count) as workers:
-        ((job, outcome),) = workers.run([Job(BROKEN, SM80, PTX80)], ImageCache(tmp_path))
+        ((job, outcome),) = workers.run([Job(BROKEN, SM80, (PTX80,))], ImageCache(tmp_path))
     assert job.target == SM80 and isinstance(outcome, KspecError)
     assert len([*do_job(job, ImageCache(tmp_path))]) == 1

@@ -14,6 +14,7 @@ import pytest
 
 from kspec.compiler import ImageCache, compile_source, host
 from kspec.compiler.cuda import nvrtc
+from kspec.compiler.family import share
 from kspec.compiler.host import command as host_compiler
 from kspec.errors import CompileError
 from kspec.model.stages import HOST, CudaSource, Header, Image, Target
@@ -64,15 +65,29 @@ def test_ptx_comes_with_a_cubin(tmp_path: Path, compiles: list[str], limit: int 
     alone = compile_source(SOURCE, SM80), compile_source(SOURCE, ptx)
     compiles.clear()
     cache = ImageCache(tmp_path, limit=limit)
-    assert (compile_source(SOURCE, SM80, cache, ptx), compile_source(SOURCE, ptx, cache)) == alone
+    assert (
+        compile_source(SOURCE, SM80, cache, (ptx,)),
+        compile_source(SOURCE, ptx, cache),
+    ) == alone
     assert compiles == ["sm_80 and its PTX"]
-    assert compile_source(SOURCE, SM80, cache, ptx) == alone[0]
+    assert compile_source(SOURCE, SM80, cache, (ptx,)) == alone[0]
     assert compiles == ["sm_80 and its PTX"]
+
+
+def test_other_members_of_a_family_come_with_the_first(tmp_path: Path, compiles: list[str]) -> None:
+    sm90, sm100, sm120 = share(SOURCE, [Target("sm_90"), Target("sm_100"), Target("sm_120")])
+    alone = [compile_source(SOURCE, one) for one in (sm90, sm100, sm120)]
+    assert compiles == ["sm_90", "compute_90", "compute_90"]
+    compiles.clear()
+    cache = ImageCache(tmp_path)
+    assert compile_source(SOURCE, sm90, cache, (sm100, sm120)) == alone[0]
+    assert [compile_source(SOURCE, one, cache) for one in (sm100, sm120)] == alone[1:]
+    assert compiles == ["sm_90 and its PTX"]
 
 
 def test_ptx_that_cannot_be_so_old(tmp_path: Path, compiles: list[str]) -> None:
     cache, old = ImageCache(tmp_path), Target("compute_80", ptx_isa="6.3")
-    assert compile_source(SOURCE, SM80, cache, old) == compile_source(SOURCE, SM80)
+    assert compile_source(SOURCE, SM80, cache, (old,)) == compile_source(SOURCE, SM80)
     compiles.clear()
     with pytest.raises(CompileError, match=r"^k\.cu: the code for compute_80 cannot be PTX 6\.3"):
         compile_source(SOURCE, old, cache)
@@ -83,7 +98,7 @@ def test_a_source_without_a_cubin_has_no_ptx(tmp_path: Path, compiles: list[str]
     cache, ptx = ImageCache(tmp_path), Target("compute_80")
     for target in (SM80, ptx, SM80):
         with pytest.raises(CompileError, match=r"specs/b\.toml\(3\)"):
-            compile_source(BROKEN, target, cache, ptx if target is SM80 else None)
+            compile_source(BROKEN, target, cache, (ptx,) if target is SM80 else ())
     assert compiles == ["sm_80 and its PTX", "compute_80"]
 
 

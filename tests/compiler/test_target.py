@@ -8,7 +8,6 @@ from kspec.compiler.cuda import nvrtc
 from kspec.compiler.target import (
     capability,
     check_supported,
-    is_ptx_of,
     parse_target,
     parse_targets,
     supported_archs,
@@ -33,23 +32,6 @@ def test_parse(text: str, format: str) -> None:
     target = parse_target(text)
     assert str(target) == text
     assert target.format == format
-
-
-@pytest.mark.parametrize(
-    ("ptx", "target", "is_one"),
-    [
-        (Target("compute_80"), Target("sm_80"), True),
-        (Target("compute_80", ptx_isa="8.0"), Target("sm_80"), True),
-        (Target("compute_90a"), Target("sm_90a"), True),
-        (Target("compute_90"), Target("sm_90a"), False),
-        (Target("compute_80"), Target("sm_90"), False),
-        (Target("compute_80"), Target("compute_80"), False),
-        (Target("sm_80"), Target("sm_80"), False),
-        (HOST, HOST, False),
-    ],
-)
-def test_ptx_of_a_cubin(ptx: Target, target: Target, is_one: bool) -> None:
-    assert is_ptx_of(ptx, target) is is_one
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""Relocatable code in, code that can be loaded out: device linking through nvJitLink.
+"""Code that is not ready in, code that can be loaded out: linker and assembler of nvJitLink.
 
 ::
 
-    link_device(image, "k.cu")    # the same kernels, linked with CUDA's device runtime
+    link_device(image, "k.cu")                   # linked with CUDA's device runtime
+    assemble(ptx, Target("sm_100"), "k.cu")      # a cubin of PTX
 
-What ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static library of
-the toolkit.  The assembler can read PTX here, too, to see whether it is right.  The only module
-that touches ``cuda.bindings.nvjitlink``; no GPU and no driver.
+Linking is what ``-dc`` asks for: kernels that launch kernels call CUDA's device runtime, a static
+library of the toolkit.  The only module that touches ``cuda.bindings.nvjitlink``; no GPU and no
+driver.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kspec.compiler.cuda.ptxas import by_expression, parse_figures
 from kspec.compiler.cuda.toolkit import bindings_of, find_static_library
 from kspec.errors import CompileError, ToolNotFoundError
-from kspec.model.stages import Image
+from kspec.model.stages import Image, Target
 
 # Makes the assembler stop once it has read and checked a text: it makes no code of one with errors.
 _STOP = b"\n.func kspec_end() { bra kspec_end_of_text; }\n"
@@ -77,6 +79,50 @@ def link_device(image: Image, name: str) -> Image:
     return replace(image, code=bytes(linked))
 
 
+def assemble(ptx: Image, target: Target, name: str) -> Image:
+    """Return the cubin that the assembler makes of PTX.
+
+    Parameters
+    ----------
+    ptx : Image
+        The PTX, for the same or an older architecture.
+    target : Target
+        A cubin's.
+    name : str
+        Of the source, for messages.
+
+    Returns
+    -------
+    Image
+        With the symbols and warnings of the PTX, and figures as of `nvrtc.compile_cuda`.
+
+    Raises
+    ------
+    CompileError
+        If the assembler refuses the text.
+    ToolNotFoundError
+        If nvJitLink is missing.
+    """
+    library: Any = _library()
+    options = [f"-arch={target.arch}", "-verbose"]
+    text = ptx.code.rstrip(b"\0")  # NVRTC ends its text with a NUL
+    handle = library.create(len(options), options)
+    try:
+        library.add_data(handle, library.InputType.PTX, text, len(text), name)
+        library.complete(handle)
+        code = bytearray(library.get_linked_cubin_size(handle))
+        library.get_linked_cubin(handle, code)
+        report = bytearray(library.get_info_log_size(handle))
+        library.get_info_log(handle, report)
+    except library.nvJitLinkError as error:
+        log = _log(library, handle, name) or str(error)
+        raise CompileError(f"{name}: {log}", options=tuple(options), target=target.arch) from error
+    finally:
+        library.destroy(handle)
+    figures = by_expression(parse_figures(report.decode(errors="replace")), ptx.symbols)
+    return Image("cubin", target.arch, bytes(code), ptx.symbols, figures, ptx.log)
+
+
 def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
     """Return the assembler's errors for a text of PTX, or an empty string.
 
@@ -117,10 +163,15 @@ def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
     return ""
 
 
+def assembler_build() -> str:
+    """Return the version of nvJitLink, for cache keys."""
+    major, minor = _library().version()
+    return f"nvjitlink {major}.{minor}"
+
+
 def linker_build() -> str:
     """Return the versions of nvJitLink and of CUDA's device runtime, for cache keys."""
-    major, minor = _library().version()
-    return f"nvjitlink {major}.{minor}, cudadevrt {_digest(device_runtime())}"
+    return f"{assembler_build()}, cudadevrt {_digest(device_runtime())}"
 
 
 def device_runtime() -> Path:

@@ -20,14 +20,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kspec.compiler.cuda.ptxas import parse_figures, strip_report
+from kspec.compiler.cuda.ptxas import by_expression, parse_figures, strip_report
 from kspec.compiler.cuda.toolkit import bindings_of
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.stopped import check_not_stopped
 from kspec.cpp.directives import line_directive
 from kspec.errors import CompileError
-from kspec.model.stages import CudaSource, Figures, Image, Target
+from kspec.model.stages import CudaSource, Image, Target
 
 # NVRTC looks for headers beside the source: in a folder that no machine has, not where the
 # process runs.
@@ -106,11 +106,6 @@ def compile_cuda(source: CudaSource, target: Target, toolkit_dirs: Sequence[Path
     return image
 
 
-def ptx_of(cubin: Target) -> Target:
-    """Return the PTX that NVRTC makes on its way to a cubin: ``compute_80`` for ``sm_80``."""
-    return Target(cubin.arch.replace("sm_", "compute_"))
-
-
 def compile_with_ptx(
     source: CudaSource, target: Target, toolkit_dirs: Sequence[Path] = ()
 ) -> tuple[Image, Image]:
@@ -124,7 +119,7 @@ def compile_with_ptx(
         The images of `target` and of its PTX: both the same as `compile_cuda` makes them, except
         that the second has the warnings of the first.
     """
-    image, text = _compile(source, (target, ptx_of(target)), toolkit_dirs)
+    image, text = _compile(source, (target, Target(target.ptx)), toolkit_dirs)
     return image, text
 
 
@@ -148,7 +143,7 @@ def _compile(
             raise compile_error(reason, source, tuple(command), target.arch)
         symbols = {name: _lowered(library, program, name) for name in source.name_expressions}
         codes = [_code(library, program, _CODES[one.format]) for one in targets]
-    figures = _by_expression(parse_figures(log), symbols)
+    figures = by_expression(parse_figures(log), symbols)
     shown = "\n".join(part for part in (options.note, strip_report(log)) if part)
     for one, code in zip(targets, codes, strict=True):
         if not code:
@@ -156,12 +151,6 @@ def _compile(
             raise CompileError(message, source.text, tuple(command), one.arch)
         measured = figures if one.format == "cubin" else {}
         yield Image(one.format, one.arch, code, symbols, measured, shown)
-
-
-def _by_expression(figures: dict[str, Figures], symbols: dict[str, str]) -> dict[str, Figures]:
-    if not symbols:
-        return figures
-    return {name: figures[symbol] for name, symbol in symbols.items() if symbol in figures}
 
 
 def _library() -> ModuleType:

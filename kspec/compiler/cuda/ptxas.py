@@ -11,6 +11,7 @@ NVRTC and nvcc hand the same report through.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from kspec.model.stages import Figures
 
@@ -51,6 +52,13 @@ def parse_figures(log: str) -> dict[str, Figures]:
             spill_bytes=spill,
         )
     return found
+
+
+def by_expression(figures: Mapping[str, Figures], symbols: Mapping[str, str]) -> dict[str, Figures]:
+    """Return figures by name expression; by lowered name if there are no `symbols`."""
+    if not symbols:
+        return dict(figures)
+    return {name: figures[symbol] for name, symbol in symbols.items() if symbol in figures}
 
 
 def strip_report(log: str) -> str:
