@@ -14,8 +14,8 @@ from importlib import metadata
 import kspec
 from benchmarks import (
     aggregate_cases,
-    builds,
     core_cases,
+    costs,
     elementwise_cases,
     fused,
     host_device,
@@ -92,7 +92,7 @@ class Suite:
             self._journal.update(copy_after=self._machine.copy_sample()[1])
         yield from map(self._keep, scaling.run(self._machine, self._only, self._quick))
         yield from map(self._keep, self._starts())
-        yield from map(self._keep, builds.run(self._only))
+        yield from map(self._keep, costs.run(self._only))
         if self._machine.kind == "host":
             yield from map(self._keep, self._host_costs())
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import builds, coldstart, host_device, suite
+from benchmarks import coldstart, costs, host_device, suite
 from benchmarks.coldstart import STARTS, is_possible, run_start
 from benchmarks.machines import HostMachine
 from benchmarks.results import Figure, Throughput, load
@@ -169,22 +169,33 @@ def test_host_costs_go_on_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [row.problem for row in rows] == ["", "ZeroDivisionError: division by zero", "", "", ""]
 
 
-class TestBuilds:
+class TestCosts:
     def test_they_run_only_when_they_are_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         folders: list[Path] = []
-        rows = (("everything", folders.append, 25.0), ("demo", folders.append, 60.0))
-        monkeypatch.setattr(builds, "_ROWS", rows)
-        assert list(builds.run(None)) == list(builds.run("elementwise")) == []
-        (demo,) = builds.run("build/demo")
-        assert (demo.section, demo.name, demo.unit, demo.limit) == ("build", "demo", "s", 60.0)
-        assert demo.value > 0 and not demo.problem and len(folders) == 1
-        assert [row.name for row in builds.run("build")] == ["everything", "demo"]
-        assert not any(one.exists() for one in folders)
 
-    def test_a_build_that_fails_is_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(folder: Path) -> None:
+        def work(folder: Path) -> list[Figure]:
+            folders.append(folder)
+            return [Figure(costs.SECTION, "pip install .", 2.5, "CPU s", 30.0)]
+
+        rows = (("pip install", work, False), ("make test", work, True))
+        monkeypatch.setattr(costs, "_ROWS", rows)
+        assert list(costs.run(None)) == list(costs.run("elementwise")) == []
+        assert list(costs.run("costs")) == work(Path())
+        assert list(costs.run("costs/make test")) == work(Path())
+        assert len(folders) == 4 and not any(one.exists() for one in (folders[0], folders[2]))
+
+    def test_a_command_that_fails_is_a_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(folder: Path) -> list[Figure]:
             raise subprocess.CalledProcessError(2, ["make", "demo"])
 
-        monkeypatch.setattr(builds, "_ROWS", (("demo", fail, 60.0),))
-        (row,) = builds.run("demo")
+        monkeypatch.setattr(costs, "_ROWS", (("demo", fail, False),))
+        (row,) = costs.run("costs/demo")
         assert row.problem == "Command '['make', 'demo']' returned non-zero exit status 2."
+
+    def test_what_a_command_and_its_children_take(self, tmp_path: Path) -> None:
+        work = "import os; print(os.environ['KSPEC_CACHE_DIR']); sum(range(3_000_000))"
+        child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}])"
+        cost = costs.spent([sys.executable, "-c", child], tmp_path)
+        assert cost.said.strip() == str(tmp_path / "cache")
+        assert cost.cpu > 0.01
+        assert cost.wall > 0.01
