@@ -15,8 +15,6 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Only what kspec is built with; pyproject.toml says it once.
-REQUIRES := import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
 # The host device needs a C++ compiler; machines without one get it as a wheel.
 comma := ,
 HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
@@ -62,15 +60,10 @@ clean:
 	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Tests find what installing has compiled (tests/own_cache.py names the same folder).
-$(VENV)/.build-stamp $(VENV)/.dev-stamp: export KSPEC_CACHE_DIR = $(CURDIR)/.cache/kspec
-
-# Installing what the build needs first, and then without isolation, downloads it once.
 $(VENV)/.build-stamp: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "kspec needs Python 3.11 or newer: make PYTHON=..."; exit 3; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c '$(REQUIRES)' | $(PIP) -r /dev/stdin
-	$(PIP) --no-build-isolation -e '.[build$(HOST)]'
+	$(PIP) -e '.[build$(HOST)]'
 	@touch $@
 
 $(VENV)/.dev-stamp: $(VENV)/.build-stamp

@@ -21,7 +21,7 @@ from kspec.build.atomic_replace import locked
 from tests.projects import ROOT, environment
 
 _COPIED = ("kspec", "specs", "templates", "generated")
-_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore")
+_FILES = ("pyproject.toml", "README.md", "LICENSE", ".gitignore")
 # What the caller may have set that a user has not.
 _UNUSUAL = ("PYTHONPATH", "VIRTUAL_ENV", "UV_PYTHON", "PIP_NO_BUILD_ISOLATION", "PIP_NO_DEPS")
 
@@ -110,7 +110,6 @@ def kspec_wheel(shared: Path) -> Path:
             succeed(pip, clone, users_environment())
         else:
             build_wheel(clone, environment(clone))
-        assert any((clone / "generated/kspec_kernels").glob("*.fatbin"))
         (made,) = (clone / "dist").glob("*.whl")
         made.rename(folder / made.name)
         shutil.rmtree(clone)

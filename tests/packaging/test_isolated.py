@@ -102,16 +102,6 @@ def in_folder(command: str, tools: Path, own: Path) -> list[str]:
     ]
 
 
-def test_pip_makes_a_wheel_of_this_repository(wheel: Path, tmp_path: Path) -> None:
-    stems = [path.stem for path in (ROOT / "specs").glob("*.toml")]
-    assert {f"kspec_kernels/{stem}.fatbin" for stem in stems} <= set(names_in(wheel))
-    installed = install(wheel, tmp_path / "site")
-    code = "import numpy as np\nfrom kspec_kernels import norms\n"
-    code += "print(norms.l2norm(np.array([[3.0, 4.0]]), axis=1), norms.__file__)"
-    printed = run_python(code, installed, cwd=tmp_path)
-    assert printed == f"[5.] {installed / 'kspec_kernels/norms.py'}\n"
-
-
 def test_pip_makes_a_wheel_of_a_new_project(demo: Path, tmp_path: Path) -> None:
     assert demo.name == "demo-0.1.0-py3-none-any.whl"
     assert set(names_in(demo)) >= IMAGES

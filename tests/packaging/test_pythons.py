@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.builds import succeed, users_environment
+from tests.projects import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first one builds the wheel
+pytestmark = pytest.mark.slow
 
 NAMES = ("python3.11", "python3.12", "python3.13", "python3.13t", "python3.14", "python3.14t")
 OWN = f"python{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
@@ -81,4 +82,5 @@ def test_kernels_of_each_kind(name: str, wheel: Path, tmp_path: Path) -> None:
     succeed([found, "-m", "venv", str(tmp_path / "env")], tmp_path, variables)
     pip = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
     succeed([*pip, str(wheel), "pydantic", "jinja2", "ml_dtypes"], tmp_path, variables)
-    assert succeed([python, "-c", PROGRAM], tmp_path, variables) == "ok\n"
+    samples = {"PYTHONPATH": str(ROOT / "generated")}
+    assert succeed([python, "-c", PROGRAM], tmp_path, variables | samples) == "ok\n"
