@@ -12,6 +12,7 @@
 ======================  ====================================================================
 Target                  What the hook does
 ======================  ====================================================================
+metadata                nothing
 wheel                   builds everything and adds the package, with its images, and a bill
                         of materials
 editable wheel          writes the text if it is stale, and has it watched: it is written
@@ -20,10 +21,15 @@ source distribution     adds the specs and the text that they render to, without
 ======================  ====================================================================
 
 The wheel stays pure: the images are data that the driver takes, whatever the Python.
+
+pip reads a project's metadata from a wheel that hatchling builds, and installs that wheel if it is
+still there. The hook leaves it empty and removes it, so that pip asks for the wheel itself.
 """
 
 from __future__ import annotations
 
+import atexit
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -64,6 +70,9 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         # What only this build needs, until `finalize`.
         self._scratch = tempfile.TemporaryDirectory(prefix="kspec-hook-")
         scratch = Path(self._scratch.name)
+        if _is_for_metadata():
+            self._leave_out_everything()
+            return
         if self.target_name == "wheel" and version != "editable":
             report = build_project(project, self._archs(), progress=self._progress)
             self.app.display_info(f"kspec: {len(report.plan.specs)} kernels")
@@ -87,8 +96,10 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
             build_data["force_include_editable"].update({**configured, **files})
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was only for hatchling to collect."""
+        """Remove what was only for hatchling to collect, or for its metadata to be read."""
         self._scratch.cleanup()
+        if _is_for_metadata():
+            atexit.register(Path(artifact_path).unlink, missing_ok=True)
 
     def _bill(self, report: BuildReport, scratch: Path) -> Path:
         """Write the bill of materials for hatchling to collect; return its path."""
@@ -109,6 +120,11 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         table, common = self.build_config.target_config, self.build_config.build_config
         table["exclude"] = [*table.get("exclude", common.get("exclude", [])), pattern]
 
+    def _leave_out_everything(self) -> None:
+        # Files that are named have to exist, and may be what the hook has not made.
+        nothing = {"exclude": ["*"], "artifacts": [], "force-include": {}, "bypass-selection": True}
+        self.build_config.target_config.update(nothing)
+
     def _watching(self) -> bool:
         watching = self.config.get("watch", True)
         if not isinstance(watching, bool):
@@ -117,6 +133,16 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
 
     def _progress(self, step: Step) -> None:
         self.app.display_info(f"kspec: compiled {step.done}/{step.total}: {step.stem} {step.arch}")
+
+
+def _is_for_metadata() -> bool:
+    """Return whether this wheel is built for its metadata alone.
+
+    pip calls backends through pyproject_hooks, in a process for each call. That builds a wheel where
+    a backend has no function for metadata, and hatchling has none under pip.
+    """
+    program, call = (*sys.argv, "", "")[:2]
+    return Path(program).name == "_in_process.py" and call == "prepare_metadata_for_build_wheel"
 
 
 def inclusions(settings: Settings) -> dict[str, str]:

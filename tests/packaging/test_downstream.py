@@ -18,10 +18,11 @@ import pytest
 from kspec.build import scaffold
 from kspec.runtime.driver import api as driver
 from tests.packaging.builds import install, names_in, pip_command, plugin, succeed
-from tests.projects import ROOT, environment, run_python, write_project
+from tests.projects import ROOT, environment, files_of, run_python, write_project
 
 pytestmark = pytest.mark.slow
 
+ENDS = ("py", "cu", "fatbin")
 HOOKED = """\
 [build-system]
 requires = ["hatchling", "kspec[build]"]
@@ -166,6 +167,28 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(
     assert kernels == sorted(f"toy_kernels/{name}" for name in text | images)
 
 
+def test_metadata_are_made_without_a_look_at_specs(hooked: Path, variables: dict[str, str]) -> None:
+    (hooked / "specs/squares.toml").write_text("not a spec")
+    before = files_of(hooked)
+    pip = [*pip_command(), "install", "--dry-run", "--no-build-isolation", "--no-deps", "."]
+    assert "Would install toy-0.1" in succeed(pip, hooked, variables)
+    assert files_of(hooked) == before
+
+
+def test_the_wheel_after_its_metadata_has_everything(
+    hooked: Path, variables: dict[str, str]
+) -> None:
+    with (hooked / "pyproject.toml").open("a") as file:  # a folder that is not there yet
+        file.write("\n[tool.hatch.build.targets.wheel.force-include]\n")
+        file.write('"generated/toy_kernels" = "copied"\n')
+    pip = [*pip_command(), "wheel", "--verbose", "--no-build-isolation", "--no-deps", "."]
+    printed = succeed(pip, hooked, variables).partition("Building wheel for toy")
+    assert "compiled 4/4" in printed[2] and "compiled" not in printed[0]
+    (made,) = hooked.glob("*.whl")
+    names = {f"{folder}/squares.{end}" for folder in ("toy_kernels", "copied") for end in ENDS}
+    assert names <= set(names_in(made))
+
+
 def test_text_that_is_not_committed_is_in_the_sdist(
     hooked: Path, tmp_path: Path, variables: dict[str, str]
 ) -> None:
@@ -192,6 +215,7 @@ def test_an_editable_install_follows_its_specs(
     code = f"import site; site.addsitedir({str(site)!r}); import numpy as np\n"
     code += "from toy_kernels import squares; print(squares.square(np.float32([3])))"
     assert succeed([sys.executable, "-c", code], tmp_path, variables) == "[9.]\n"
+    assert not [*hooked.rglob("*.fatbin")]
     path = hooked / "specs/squares.toml"
     path.write_text(path.read_text().replace("y = x * x", "y = x * x * x"))
     assert succeed([sys.executable, "-c", code], tmp_path, variables) == "[27.]\n"
@@ -265,7 +289,7 @@ def test_the_documented_recipes_of_other_backends(
     (made,) = toy.glob("*.whl")
     assert made.name == "toy-1.0-py3-none-any.whl"
     found = {name for name in names_in(made) if name.startswith("toy_kernels/")}
-    wanted = {f"squares.{end}" for end in ("py", "cu", "fatbin")}
+    wanted = {f"squares.{end}" for end in ENDS}
     wanted |= {"manifest.json", "py.typed", "amount.cuh", "__init__.py", "shifts.fatbin"}
     assert {f"toy_kernels/{name}" for name in wanted} <= found
     assert not [name for name in found if "__pycache__" in name]
