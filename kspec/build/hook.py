@@ -42,6 +42,7 @@ from kspec.build.atomic_replace import list_folder
 from kspec.build.develop import editable_files
 from kspec.build.images import Step
 from kspec.build.load import import_path
+from kspec.build.pace import Pace
 from kspec.build.package import bill
 from kspec.build.package.files import make_manifest
 from kspec.build.plan import BuildPlan
@@ -74,6 +75,7 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
             self._leave_out_everything()
             return
         if self.target_name == "wheel" and version != "editable":
+            self._pace = Pace(0)
             report = build_project(project, self._archs(), progress=self._progress)
             self.app.display_info(f"kspec: {len(report.plan.specs)} kernels")
             build_data["force_include"].update(inclusions(report.plan.settings))
@@ -132,14 +134,16 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         return watching
 
     def _progress(self, step: Step) -> None:
-        self.app.display_info(f"kspec: compiled {step.done}/{step.total}: {step.stem} {step.arch}")
+        self._pace.step(step.total, not step.cached)
+        line = self._pace.line("compiling", f"{step.stem} for {step.arch}")
+        self.app.display_info(f"kspec: {line}")
 
 
 def _is_for_metadata() -> bool:
     """Return whether this wheel is built for its metadata alone.
 
-    pip calls backends through pyproject_hooks, in a process for each call. That builds a wheel where
-    a backend has no function for metadata, and hatchling has none under pip.
+    pip calls backends through pyproject_hooks, each time in a new process. That builds a wheel if a
+    backend has no function for metadata, and hatchling has none under pip.
     """
     program, call = (*sys.argv, "", "")[:2]
     return Path(program).name == "_in_process.py" and call == "prepare_metadata_for_build_wheel"

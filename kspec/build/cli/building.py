@@ -158,4 +158,4 @@ def _summary(report: project.BuildReport) -> str:
 @contextlib.contextmanager
 def _compile_progress() -> Iterator[images.Progress]:
     with progress_bar("compiling", 0) as advance:
-        yield lambda step: advance(f"{step.stem} for {step.arch}", step.total)
+        yield lambda step: advance(f"{step.stem} for {step.arch}", step.total, not step.cached)

@@ -11,7 +11,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from kspec.build.pace import Pace, time_left
 
 
 class Form(StrEnum):
@@ -34,24 +45,27 @@ class Advance:
 
     def __init__(self, verb: str, total: int, bar: Progress | None) -> None:
         self._verb = verb
-        self._total = total
-        self._done = 0
+        self._pace = Pace(total)
         self._bar = bar
-        self._task = bar.add_task(verb, total=total) if bar else None
+        self._task = bar.add_task(verb, total=total or None, pace=self._pace) if bar else None
 
-    def __call__(self, label: str, total: int | None = None) -> None:
+    def __call__(self, label: str, total: int | None = None, worked: bool = True) -> None:
         """Move by one step, `label`, of so many as there are now known to be."""
-        self._done += 1
-        self._total = total or self._total
+        self._pace.step(total, worked)
         if self._bar is None or self._task is None:
-            print(f"{self._verb} {self._done}/{self._total}: {label}", file=sys.stderr)
+            print(self._pace.line(self._verb, label), file=sys.stderr)
         else:
             self._bar.update(
                 self._task,
-                completed=self._done,
-                total=self._total,
+                completed=self._pace.done,
+                total=self._pace.total,
                 description=f"{self._verb} {label}",
             )
+
+
+class _TimeLeft(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(time_left(task.fields["pace"].left()).removeprefix(", "))
 
 
 def on_terminal() -> bool:
@@ -66,6 +80,7 @@ def progress_bar(verb: str, total: int) -> Iterator[Advance]:
     if not on_terminal():
         yield Advance(verb, total, None)
         return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn()
+    times = TimeElapsedColumn(), _TimeLeft()
+    with Progress(*columns, *times, console=console, transient=True) as bar:
         yield Advance(verb, total, bar)

@@ -127,6 +127,6 @@ def _warm(package: warming.Package, device: Device) -> list[warming.Warmed]:
     return failed
 
 
-def _shortened(label: str, most: int = 56) -> str:
-    # What is left of 80 columns beside "warming 1234/1234: ".
+def _shortened(label: str, most: int = 46) -> str:
+    # What is left of 80 columns beside "warming 1234/1234: " and ", 119 s left".
     return label if len(label) <= most else f"{label[: most - 3]}..."
