@@ -21,7 +21,8 @@ HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(
 
 .PHONY: demo test test-all gpu-test sanitize lint bench docs build clean
 
-demo: $(VENV)/.build-stamp
+# A demo without a GPU needs no CUDA toolkit, which has 340 MB.
+demo: $(if $(wildcard /dev/nvidiactl /dev/dxg),$(VENV)/.build-stamp,$(VENV)/.author-stamp)
 	$(BIN)/kspec demo
 
 build: $(VENV)/.build-stamp
@@ -60,12 +61,11 @@ clean:
 	rm -rf .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.build-stamp: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "kspec needs Python 3.11 or newer: make PYTHON=..."; exit 3; }
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[build$(HOST)]'
+# Named by the extra of pyproject.toml that the environment has then.
+$(VENV)/.%-stamp: pyproject.toml | $(BIN)/pip
+	$(PIP) -e '.[$*$(HOST)]'
 	@touch $@
 
-$(VENV)/.dev-stamp: $(VENV)/.build-stamp
-	$(PIP) --no-build-isolation -e '.[dev$(HOST)]'
-	@touch $@
+$(BIN)/pip:
+	@test -n "$(PYTHON)" || { echo "kspec needs Python 3.11 or newer: make PYTHON=..."; exit 3; }
+	$(PYTHON) -m venv $(VENV)

@@ -80,7 +80,7 @@ def progress_bar(verb: str, total: int) -> Iterator[Advance]:
     if not on_terminal():
         yield Advance(verb, total, None)
         return
-    columns = TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn()
+    columns = TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn()
     times = TimeElapsedColumn(), _TimeLeft()
-    with Progress(*columns, *times, console=console, transient=True) as bar:
+    with Progress(*columns, *times, console=console, transient=True, expand=True) as bar:
         yield Advance(verb, total, bar)
