@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from kspec.build.cli import app
+from kspec.build.cli.app import COMMANDS
 from kspec.runtime.driver.device import devices
 from tests.packaging.builds import (
     find_links,
@@ -266,6 +267,8 @@ def commands() -> dict[str, set[str]]:
         for word, inner in getattr(command, "commands", {}).items():
             visit(f"{name} {word}".strip(), inner)
 
+    for module, _ in COMMANDS.values():
+        importlib.import_module(f"kspec.build.cli.{module}")
     visit("", typer.main.get_command(app))
     return found
 

@@ -14,6 +14,8 @@ def main() -> None:
     """Run the command line and exit."""
     try:
         from kspec.build.cli import main as run
+
+        run()
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -25,7 +27,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(3)
-    run()
 
 
 def _doctor(arguments: list[str]) -> int:

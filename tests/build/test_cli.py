@@ -8,11 +8,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 
 import kspec
+from kspec.build import cli
+from kspec.build.cli.app import COMMANDS
 from kspec.build.project import build_project
 from kspec.build.tools import demo
 from tests.projects import ROOT, SQUARES, environment, files_of, run_python, write_project
@@ -310,7 +314,7 @@ def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["typer", "pydantic", "jinja2"])
 def test_without_the_authors_libraries(missing: str) -> None:
-    code = f"import sys; sys.modules['{missing}'] = None\n"
+    code = f"import sys; sys.argv[1:] = ['show', 'k']; sys.modules['{missing}'] = None\n"
     code += "from kspec.build.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -321,6 +325,32 @@ def test_without_the_authors_libraries(missing: str) -> None:
     )
     assert done.returncode == 3
     assert done.stderr.startswith(f"kspec: the command line needs {missing}: pip install ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_of_commands_says_what_they_say(name: str) -> None:
+    group: Any = typer.main.get_command(cli.app)
+    _, command, _ = group.resolve_command(None, [name])
+    assert command.help.partition("\n")[0] == COMMANDS[name][1]
+    assert set(group.commands) <= set(COMMANDS) and [*group.list_commands(None)] == [*COMMANDS]
+
+
+def test_help_imports_no_command() -> None:
+    code = """
+import sys
+from kspec.build import cli
+sys.argv = ["kspec", "--help"]
+try:
+    cli.main()
+except SystemExit:
+    pass
+own = {".".join(name.split(".")[:2]) for name in sys.modules if name.startswith("kspec.")}
+print(*sorted(own | sys.modules.keys() & {"numpy", "pydantic", "jinja2"}))
+"""
+    *shown, imported = run_python(code, ROOT).splitlines()
+    assert all(f"│ {name} " in "\n".join(shown) for name in COMMANDS)
+    base = ["kspec.config", "kspec.dataclass", "kspec.diagnostics", "kspec.errors", "kspec.files"]
+    assert imported.split() == ["kspec.build", *base]
 
 
 def test_a_build_imports_neither_numpy_nor_the_runtime(toy: Path) -> None:

@@ -175,7 +175,8 @@ def test_versions_of_packages(machine: pytest.MonkeyPatch) -> None:
 
 def test_versions_are_those_of_the_project() -> None:
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = table["optional-dependencies"]["cu13"] + table["dependencies"]
+    extras = table["optional-dependencies"]
+    declared = extras["author"] + extras["cu13"] + table["dependencies"]
     oldest = dict(re.findall(r"([\w-]+)>=([\d.]+)", " ".join(declared)))
     assert {name: version for name, version, _ in doctor._PACKAGES}.items() <= oldest.items()
 

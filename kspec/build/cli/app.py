@@ -15,21 +15,103 @@ Exit  Means
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import kspec
 from kspec.build.cli.diagnostics import exit_code as exit_code
 from kspec.build.cli.diagnostics import print_text
-from kspec.build.settings import find_project
 from kspec.errors import KspecError
 from kspec.files import resolved, system_refusals
 
+# Name to module and summary, in the order of help, which imports no module.
+COMMANDS = {
+    "build": ("building", "Render and compile the specs into the generated package."),
+    "check": (
+        "building",
+        "Exit with 1 and a diff if the generated package or kspec.lock are not what the specs say.",
+    ),
+    "show": ("building", "Print one kernel at one stage of the pipeline."),
+    "schema": ("building", "Print the JSON Schema of spec files, for editors."),
+    "freeze": (
+        "freezing",
+        "Write the kernels of a fused function into a spec file, to be compiled ahead of time.",
+    ),
+    "report": (
+        "reporting",
+        "Print registers, spills, memory, size and occupancy of compiled kernels.",
+    ),
+    "diff": ("reporting", "Print what changed since a git revision."),
+    "docs": (
+        "reporting",
+        "Write the catalogue of the package: one HTML page that needs nothing else.",
+    ),
+    "review": (
+        "reviewing",
+        "Review the use of memory: sectors, bank conflicts, divergence, an estimated time.",
+    ),
+    "demo": ("running", "Run every kernel that has an example on every device present."),
+    "warm": (
+        "running",
+        "Load or compile every kernel that a generated package declares, before it is called.",
+    ),
+    "init": (
+        "setup",
+        "Write a new project: a library of kernels, a script, or a library of PyTorch operators.",
+    ),
+    "doctor": (
+        "setup",
+        "Show what kspec finds on this machine, what is missing, and what installs it.",
+    ),
+    "test": (
+        "testing",
+        "Build, then compare kernels with their references on arguments drawn at random.",
+    ),
+    "trace": (
+        "tracing",
+        "Run a command, and compare the kernels that it asks for with the precompiled ones.",
+    ),
+    "tune": (
+        "tuning",
+        "Measure how kernels run fastest, and write that into kspec.lock and the package.",
+    ),
+    "upgrade": (
+        "upgrading",
+        "Bring the spec files of a project, and their schema, to this version of kspec.",
+    ),
+    "cache": ("cache", "Look at, empty or check the cache of compiled kernels."),
+}
+
+
+class Commands(TyperGroup):
+    """Every command of the table; those that do not run are their summaries."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or what help shows of it; None if there is none."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is named first, and return it."""
+        if args and args[0] in COMMANDS:
+            importlib.import_module(f"kspec.build.cli.{COMMANDS[args[0]][0]}")
+            self.commands.update(typer.main.get_group(app).commands)
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="kspec",
+    cls=Commands,
     help="CUDA kernels declared once, as data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -63,6 +145,8 @@ def _version(wanted: bool) -> None:
 
 def project_folder(folder: Path | None) -> Path:
     """Return the folder of the project that is meant."""
+    from kspec.build.settings import find_project  # half of the time of help
+
     return resolved(folder) if folder is not None else find_project(Path.cwd())
 
 
