@@ -73,10 +73,10 @@ def test_a_terminal_counts_down(
         bar.refresh()
         assert "left" not in capfd.readouterr().err
         clock.now += 10
-        advance("statistics for compute_80", 15)
+        advance("statistics.a_histogram_with_a_long_name for compute_80", 15)
         for seconds, text in ((0, "2 min left"), (45, "95 s left")):
             clock.now += seconds
             bar.refresh()
             shown = capfd.readouterr().err
-            assert "compiling statistics for compute_80" in shown
+            assert "compiling statistics.a_histogram" in shown and "…" in shown
             assert "1/15" in shown and text in shown

@@ -20,6 +20,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Column
 from rich.text import Text
 
 from kspec.build.pace import Pace, time_left
@@ -80,7 +81,9 @@ def progress_bar(verb: str, total: int) -> Iterator[Advance]:
     if not on_terminal():
         yield Advance(verb, total, None)
         return
-    columns = TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn()
-    times = TimeElapsedColumn(), _TimeLeft()
-    with Progress(*columns, *times, console=console, transient=True, expand=True) as bar:
+    # A long label is cut off; numbers are not.
+    label = TextColumn("{task.description}", table_column=Column(no_wrap=True, ratio=1))
+    numbers = MofNCompleteColumn(), TimeElapsedColumn(), _TimeLeft()
+    columns = label, BarColumn(10), *numbers
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
         yield Advance(verb, total, bar)
