@@ -131,15 +131,15 @@ def _keep(cache: ImageCache, job: Job, image: Image) -> None:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    # The worker imports what this process would; a group of its own keeps Ctrl-C from it.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # The worker imports what this process would. PYTHONPATH would be in the way of the
+    # sitecustomize by which pip isolates builds: it fails if its folders are there already.
+    code = f"import sys; sys.path[:] = {[*filter(None, sys.path)]}\nimport {__name__} as worker"
     return subprocess.Popen(
         # What cannot be written is kept by this process, which warns of it.
-        [sys.executable, "-W", "ignore::RuntimeWarning", "-m", __name__],
+        [sys.executable, "-W", "ignore::RuntimeWarning", "-c", f"{code}; worker.main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
+        start_new_session=True,  # which keeps Ctrl-C from it
     )
 
 
@@ -173,7 +173,3 @@ def main() -> None:
                 outcomes.flush()
             except BrokenPipeError:  # the parent was killed
                 os._exit(1)  # an ordinary exit would flush again, and complain
-
-
-if __name__ == "__main__":
-    main()
