@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.builds import has_index, kspec_wheel, shared_folder
+from tests.packaging.builds import (
+    has_index,
+    kspec_wheel,
+    once,
+    shared_folder,
+    succeed,
+    users_environment,
+)
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +34,17 @@ def index(shared: Path) -> None:
     """Skip where pip reaches no index: builds with isolation install what they require."""
     if not has_index(shared):
         pytest.skip("pip reaches no index to build with isolation")
+
+
+@pytest.fixture(scope="session")
+def user(shared: Path, wheel: Path) -> Path:
+    """Return the folder of programs of an environment with ``kspec[test]``, and nothing of ours."""
+    place = shared / "environments/user"  # scripts name it, so it is made where it stays
+
+    def make(folder: Path) -> None:
+        venv.create(place, with_pip=True, clear=True)
+        pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "kspec[test]"]
+        succeed(pip, folder, users_environment(wheel.parent))
+
+    once(shared / "user", make)
+    return place / "bin"

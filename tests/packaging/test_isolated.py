@@ -5,6 +5,7 @@ What they require comes from the package index, kspec itself from the wheel of t
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import venv
@@ -45,8 +46,8 @@ FRONT_ENDS = {
     "hatch": "tools/bin/hatch build",
 }
 EDITABLE = {
-    "pip-23.2.1": "env/bin/python -m pip install --editable .",
-    "pip": "env/bin/python -m pip install --editable .",
+    "pip-23.2.1": "pip-23.2.1/bin/python -m pip --python env/bin/python install --editable .",
+    "pip": "tools/bin/python -m pip --python env/bin/python install --editable .",
     "uv": "tools/bin/uv pip install --python env/bin/python --editable .",
 }
 
@@ -67,8 +68,8 @@ def demo(shared: Path, variables: dict[str, str]) -> Path:
     """Return the wheel that pip makes of a new project."""
 
     def make(folder: Path) -> None:
-        pip = [*pip_command(), "wheel", "--no-deps", "--wheel-dir", "..", "."]
-        succeed(pip, init(folder), variables)
+        pip = [*pip_command(), "wheel", "--verbose", "--no-deps", "--wheel-dir", "..", "."]
+        (folder / "log").write_text(succeed(pip, init(folder), variables))
 
     (made,) = once(shared / "demo", make).glob("*.whl")
     return made
@@ -93,6 +94,22 @@ def tools(shared: Path) -> Path:
     return shared / "environments"
 
 
+@pytest.fixture(scope="session")
+def sdist(shared: Path, demo: Path, variables: dict[str, str]) -> Path:
+    """Return the source distribution of the same project, of which pip makes the same wheel."""
+
+    def make(folder: Path) -> None:
+        build = [sys.executable, "-m", "build", "--sdist", "--outdir", "..", "."]
+        succeed(build, init(folder), variables)
+        (made,) = folder.glob("*.tar.gz")
+        pip = [*pip_command(), "wheel", "--no-deps", made.name]
+        succeed(pip, folder, variables)
+        assert (folder / demo.name).read_bytes() == demo.read_bytes()
+
+    (made,) = once(shared / "sdist", make).glob("*.tar.gz")
+    return made
+
+
 def in_folder(command: str, tools: Path, own: Path) -> list[str]:
     """Return a command with its environments' programs by their paths."""
     places = {"tools": tools, "pip-23.2.1": tools, "env": own}
@@ -100,6 +117,15 @@ def in_folder(command: str, tools: Path, own: Path) -> list[str]:
         str(places[word.split("/")[0]] / word) if "/bin/" in word else word
         for word in command.split()
     ]
+
+
+def test_pip_shows_what_is_compiled(demo: Path) -> None:
+    before, _, after = demo.with_name("log").read_text().partition("Building wheel for demo")
+    assert "kspec" in before and "compiling" not in before
+    line = r"kspec: compiling (\d+)/(\d+): \S+ for \w+(?:, \d+ (?:s|min) left)?$"
+    steps = re.findall(line, after, re.MULTILINE)
+    assert steps == [(str(done), str(len(steps))) for done in range(1, len(steps) + 1)] != []
+    assert "Error" not in after
 
 
 def test_pip_makes_a_wheel_of_a_new_project(demo: Path, tmp_path: Path) -> None:
@@ -112,7 +138,7 @@ def test_pip_makes_a_wheel_of_a_new_project(demo: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_every_front_end_makes_the_same_wheel(
-    name: str, demo: Path, tools: Path, variables: dict[str, str], tmp_path: Path
+    name: str, demo: Path, sdist: Path, tools: Path, variables: dict[str, str], tmp_path: Path
 ) -> None:
     project = init(tmp_path)
     own = {f"HATCH_{one}_DIR": str(tmp_path / one) for one in ("DATA", "CACHE", "CONFIG")}
@@ -121,21 +147,24 @@ def test_every_front_end_makes_the_same_wheel(
     assert set(names_in(made)) >= IMAGES
     assert made.read_bytes() == demo.read_bytes()
     if not name.startswith("pip"):
-        (sdist,) = (project / "dist").glob("*.tar.gz")
-        pip = [str(tools / "tools/bin/python"), "-m", "pip", "wheel", "--no-deps", str(sdist)]
-        succeed(pip, tmp_path, variables)
-        assert (tmp_path / made.name).read_bytes() == demo.read_bytes()
+        (found,) = (project / "dist").glob("*.tar.gz")
+        assert found.read_bytes() == sdist.read_bytes()
+
+
+def environment_beside(user: Path, folder: Path) -> str:
+    """Make an environment without pip that also finds what a user has; return its Python."""
+    venv.create(folder)
+    (own,) = folder.glob("lib/python*/site-packages")
+    (others,) = user.parent.glob("lib/python*/site-packages")
+    (own / "others.pth").write_text(f"{others}\n")
+    return str(folder / "bin/python")
 
 
 @pytest.mark.parametrize("name", EDITABLE)
 def test_editable_installs(
-    name: str, tools: Path, variables: dict[str, str], tmp_path: Path
+    name: str, user: Path, tools: Path, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    project, python = init(tmp_path), str(tmp_path / "env/bin/python")
-    venv.create(tmp_path / "env", with_pip=True)
-    version = "pip==23.2.1" if name == "pip-23.2.1" else "pip>=25"
-    upgrade = ["-m", "pip", "install", "--upgrade", "--quiet", version, "kspec[cu13]"]
-    succeed([python, *upgrade], tmp_path, variables)
+    project, python = init(tmp_path), environment_beside(user, tmp_path / "env")
     succeed(in_folder(EDITABLE[name], tools, tmp_path), project, variables)
     place = project / "generated/demo_kernels/demo.py"
     assert succeed([python, "-c", USE], tmp_path, variables) == f"[5.] {place}\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kspec.build import scaffold
-from tests.packaging.builds import once, succeed, users_environment
+from tests.packaging.builds import succeed, users_environment
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,20 +32,6 @@ import json
 from importlib.metadata import distributions
 print(json.dumps(sorted({one.metadata["Name"].lower() for one in distributions()})))
 """
-
-
-@pytest.fixture(scope="session")
-def user(shared: Path, wheel: Path) -> Path:
-    """Return the folder of programs of an environment with ``kspec[test]``, and nothing of ours."""
-    place = shared / "environments/user"  # scripts name it, so it is made where it stays
-
-    def make(folder: Path) -> None:
-        venv.create(place, with_pip=True, clear=True)
-        pip = [str(place / "bin/python"), "-m", "pip", "install", "--quiet", "kspec[test]"]
-        succeed(pip, folder, users_environment(wheel.parent))
-
-    once(shared / "user", make)
-    return place / "bin"
 
 
 @pytest.fixture
