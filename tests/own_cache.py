@@ -1,6 +1,6 @@
 """The cache of images of this checkout: tests neither read nor write that of their user.
 
-It is kept between runs, and all processes of a run share it.  `Makefile` names the same folder.
+It is kept between runs, and all processes of a run share it.
 """
 
 from __future__ import annotations
