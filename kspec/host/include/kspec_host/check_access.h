@@ -35,17 +35,15 @@ enum { ACCESS_UPDATE = ACCESS_READ | ACCESS_WRITE };
     kspec_host::report_access(address, SIZE, kspec_host::KIND | kspec_host::ACCESS_VOLATILE, \
                               KSPEC_HOOK_CALLER);                                         \
   }
-#define KSPEC_HOOKS_OF_SIZE(SIZE)                                                         \
-  KSPEC_HOOK_ACCESS(__tsan_read##SIZE, SIZE, ACCESS_READ)                                 \
-  KSPEC_HOOK_ACCESS(__tsan_write##SIZE, SIZE, ACCESS_WRITE)                               \
-  KSPEC_HOOK_ACCESS(__tsan_read_write##SIZE, SIZE, ACCESS_UPDATE)                         \
-  KSPEC_HOOK_ACCESS(__tsan_unaligned_read##SIZE, SIZE, ACCESS_READ)                       \
-  KSPEC_HOOK_ACCESS(__tsan_unaligned_write##SIZE, SIZE, ACCESS_WRITE)                     \
-  KSPEC_HOOK_ACCESS(__tsan_unaligned_read_write##SIZE, SIZE, ACCESS_UPDATE)               \
-  KSPEC_HOOK_VOLATILE(__tsan_volatile_read##SIZE, SIZE, ACCESS_READ)                      \
-  KSPEC_HOOK_VOLATILE(__tsan_volatile_write##SIZE, SIZE, ACCESS_WRITE)                    \
-  KSPEC_HOOK_VOLATILE(__tsan_unaligned_volatile_read##SIZE, SIZE, ACCESS_READ)            \
-  KSPEC_HOOK_VOLATILE(__tsan_unaligned_volatile_write##SIZE, SIZE, ACCESS_WRITE)
+#define KSPEC_HOOKS_OF_ALIGNMENTS(HOOK, NAME, SIZE, KIND) \
+  HOOK(__tsan_##NAME##SIZE, SIZE, KIND)                  \
+  KSPEC_HOOK_ALIAS(__tsan_##NAME##SIZE, void, __tsan_unaligned_##NAME##SIZE, (void*))
+#define KSPEC_HOOKS_OF_SIZE(SIZE)                                                       \
+  KSPEC_HOOKS_OF_ALIGNMENTS(KSPEC_HOOK_ACCESS, read, SIZE, ACCESS_READ)                 \
+  KSPEC_HOOKS_OF_ALIGNMENTS(KSPEC_HOOK_ACCESS, write, SIZE, ACCESS_WRITE)               \
+  KSPEC_HOOKS_OF_ALIGNMENTS(KSPEC_HOOK_ACCESS, read_write, SIZE, ACCESS_UPDATE)         \
+  KSPEC_HOOKS_OF_ALIGNMENTS(KSPEC_HOOK_VOLATILE, volatile_read, SIZE, ACCESS_READ)      \
+  KSPEC_HOOKS_OF_ALIGNMENTS(KSPEC_HOOK_VOLATILE, volatile_write, SIZE, ACCESS_WRITE)
 
 KSPEC_HOOKS_OF_SIZE(1)
 KSPEC_HOOKS_OF_SIZE(2)
@@ -75,16 +73,16 @@ KSPEC_HOOK void* __tsan_memset(void* to, int value, unsigned long size) {
 }
 
 // What else instrumentation calls, and we do not need.
-KSPEC_HOOK void __tsan_init() {}
+KSPEC_IGNORED(__tsan_init, ())
 #if !KSPEC_HOST_REVIEW
-KSPEC_HOOK void __tsan_func_entry(void*) {}
-KSPEC_HOOK void __tsan_func_exit() {}
+KSPEC_IGNORED(__tsan_func_entry, (void*))
+KSPEC_IGNORED(__tsan_func_exit, ())
 #endif
-KSPEC_HOOK void __tsan_vptr_update(void**, void*) {}
-KSPEC_HOOK void __tsan_vptr_read(void**) {}
-KSPEC_HOOK void __tsan_ignore_thread_begin() {}
-KSPEC_HOOK void __tsan_ignore_thread_end() {}
-KSPEC_HOOK void __tsan_atomic_signal_fence(int) {}
+KSPEC_IGNORED(__tsan_vptr_update, (void**, void*))
+KSPEC_IGNORED(__tsan_vptr_read, (void**))
+KSPEC_IGNORED(__tsan_ignore_thread_begin, ())
+KSPEC_IGNORED(__tsan_ignore_thread_end, ())
+KSPEC_IGNORED(__tsan_atomic_signal_fence, (int))
 
 // ------------------------------------------------------------------------- atomics
 
@@ -158,6 +156,7 @@ KSPEC_HOOK void __tsan_atomic_thread_fence(int) {
 
 #undef KSPEC_HOOK_ACCESS
 #undef KSPEC_HOOK_VOLATILE
+#undef KSPEC_HOOKS_OF_ALIGNMENTS
 #undef KSPEC_HOOKS_OF_SIZE
 #undef KSPEC_HOOK_UPDATE
 #undef KSPEC_HOOK_COMPARE

@@ -8,7 +8,8 @@
 
 namespace kspec_host {
 
-static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_bounds(
+// The hooks are many and small: what they do is compiled once.
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void ask_bounds(
     const volatile void* address, unsigned long size, unsigned kind, const void* pc) {
   const Block* block = kspec_context.block;
   if (!block) return;  // static initialisers run before any launch
@@ -27,11 +28,13 @@ static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_bound
     kspec_host::ask_bounds(address, size, kspec_host::KIND, KSPEC_HOOK_CALLER); \
   }
 // Beside the reports, calls that are made where the compiler found inline checks too long.
-#define KSPEC_HOOKS_OF_SIZE(SIZE)                                           \
-  KSPEC_HOOK_NAMED(__asan_report_load##SIZE##_noabort, SIZE, ACCESS_READ)   \
-  KSPEC_HOOK_NAMED(__asan_report_store##SIZE##_noabort, SIZE, ACCESS_WRITE) \
-  KSPEC_HOOK_NAMED(__asan_load##SIZE##_noabort, SIZE, ACCESS_READ)          \
-  KSPEC_HOOK_NAMED(__asan_store##SIZE##_noabort, SIZE, ACCESS_WRITE)
+#define KSPEC_HOOKS_OF_ACCESS(ACCESS, SIZE, KIND)                  \
+  KSPEC_HOOK_NAMED(__asan_report_##ACCESS##SIZE##_noabort, SIZE, KIND) \
+  KSPEC_HOOK_ALIAS(__asan_report_##ACCESS##SIZE##_noabort, void,   \
+                   __asan_##ACCESS##SIZE##_noabort, (void*))
+#define KSPEC_HOOKS_OF_SIZE(SIZE)                \
+  KSPEC_HOOKS_OF_ACCESS(load, SIZE, ACCESS_READ) \
+  KSPEC_HOOKS_OF_ACCESS(store, SIZE, ACCESS_WRITE)
 
 KSPEC_HOOKS_OF_SIZE(1)
 KSPEC_HOOKS_OF_SIZE(2)
@@ -40,23 +43,24 @@ KSPEC_HOOKS_OF_SIZE(8)
 KSPEC_HOOKS_OF_SIZE(16)
 KSPEC_HOOK_SIZED(__asan_report_load_n_noabort, ACCESS_READ)
 KSPEC_HOOK_SIZED(__asan_report_store_n_noabort, ACCESS_WRITE)
-KSPEC_HOOK_SIZED(__asan_loadN_noabort, ACCESS_READ)
-KSPEC_HOOK_SIZED(__asan_storeN_noabort, ACCESS_WRITE)
+KSPEC_HOOK_ALIAS(__asan_report_load_n_noabort, void, __asan_loadN_noabort, (void*, unsigned long))
+KSPEC_HOOK_ALIAS(__asan_report_store_n_noabort, void, __asan_storeN_noabort,
+                 (void*, unsigned long))
 
 // The compiler's list of variables: how large they are, and how much room it gave them.
 KSPEC_HOOK void __asan_register_globals(void* variables, unsigned long count) {
   kspec_host::kspec_module.variables = (const kspec_host::Variable*)variables;
   kspec_host::kspec_module.variable_count = count;
 }
-KSPEC_HOOK void __asan_unregister_globals(void*, unsigned long) {}
+KSPEC_IGNORED(__asan_unregister_globals, (void*, unsigned long))
 KSPEC_HOOK void __asan_register_elf_globals(unsigned long*, void* begin, void* end) {
   __asan_register_globals(begin, (kspec_host::Variable*)end - (kspec_host::Variable*)begin);
 }
-KSPEC_HOOK void __asan_unregister_elf_globals(unsigned long*, void*, void*) {}
-KSPEC_HOOK void __asan_init() {}
-KSPEC_HOOK void __asan_before_dynamic_init(const void*) {}
-KSPEC_HOOK void __asan_after_dynamic_init() {}
-KSPEC_HOOK void __asan_handle_no_return() {}  // rt/bounds.h opens abandoned stacks anew
+KSPEC_IGNORED(__asan_unregister_elf_globals, (unsigned long*, void*, void*))
+KSPEC_IGNORED(__asan_init, ())
+KSPEC_IGNORED(__asan_before_dynamic_init, (const void*))
+KSPEC_IGNORED(__asan_after_dynamic_init, ())
+KSPEC_IGNORED(__asan_handle_no_return, ())  // rt/bounds.h opens abandoned stacks anew
 
 // Local arrays are in memory of their own (rt/locals.h). The last figure of these names says how
 // much a function needs: up to 64 bytes, 128, 256, ...
@@ -64,25 +68,24 @@ extern "C" __attribute__((visibility("hidden"), used)) KSPEC_HOST_OWN int
     __asan_option_detect_stack_use_after_return = 1;
 
 namespace kspec_host {
-static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void* enter_frame(
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void* enter_frame(
     unsigned long size, unsigned long chunk, const void* stack, const void* pc) {
   const Block* block = kspec_context.block;
   return block ? kspec_runtime->enter_frame(block->worker, size, chunk, stack, pc) : nullptr;
 }
 }  // namespace kspec_host
 
+KSPEC_HOOK void kspec_leave_frame(void* frame, unsigned long size) {
+  kspec_runtime->leave_frame(frame, size);
+}
 #define KSPEC_HOOKS_OF_FRAME(FIGURE)                                                         \
   KSPEC_HOOK void* __asan_stack_malloc_##FIGURE(unsigned long size) {                        \
     return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0),         \
                                    KSPEC_HOOK_CALLER);                                       \
   }                                                                                          \
-  KSPEC_HOOK void* __asan_stack_malloc_always_##FIGURE(unsigned long size) {                 \
-    return kspec_host::enter_frame(size, 64ul << FIGURE, __builtin_frame_address(0),         \
-                                   KSPEC_HOOK_CALLER);                                       \
-  }                                                                                          \
-  KSPEC_HOOK void __asan_stack_free_##FIGURE(void* frame, unsigned long size) {              \
-    kspec_runtime->leave_frame(frame, size);                                                 \
-  }
+  KSPEC_HOOK_ALIAS(__asan_stack_malloc_##FIGURE, void*, __asan_stack_malloc_always_##FIGURE, \
+                   (unsigned long))                                                          \
+  KSPEC_HOOK_ALIAS(kspec_leave_frame, void, __asan_stack_free_##FIGURE, (void*, unsigned long))
 KSPEC_HOOKS_OF_FRAME(0)
 KSPEC_HOOKS_OF_FRAME(1)
 KSPEC_HOOKS_OF_FRAME(2)
@@ -95,6 +98,7 @@ KSPEC_HOOKS_OF_FRAME(8)
 KSPEC_HOOKS_OF_FRAME(9)
 KSPEC_HOOKS_OF_FRAME(10)
 
+#if defined(__clang__)
 // clang marks large arrays on stacks by calls.
 #define KSPEC_HOOK_MARK(VALUE)                                                       \
   KSPEC_HOOK void __asan_set_shadow_##VALUE(unsigned char* shadow, unsigned long size) { \
@@ -107,8 +111,9 @@ KSPEC_HOOK_MARK(f2)
 KSPEC_HOOK_MARK(f3)
 KSPEC_HOOK_MARK(f5)
 KSPEC_HOOK_MARK(f8)
-KSPEC_HOOK void __asan_alloca_poison(unsigned long, unsigned long) {}
-KSPEC_HOOK void __asan_allocas_unpoison(unsigned long, unsigned long) {}
+#endif
+KSPEC_IGNORED(__asan_alloca_poison, (unsigned long, unsigned long))
+KSPEC_IGNORED(__asan_allocas_unpoison, (unsigned long, unsigned long))
 
 // ------------------------------------------------------------------------- the C library
 
@@ -116,7 +121,7 @@ KSPEC_HOOK void __asan_allocas_unpoison(unsigned long, unsigned long) {}
 // as these (-Wl,--wrap), which check what it points to.
 
 namespace kspec_host {
-static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void ask_two(
+static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void ask_two(
     const void* to, const void* from, unsigned long size, const void* pc) {
   if (from) ask_bounds(from, size, ACCESS_READ, pc);
   ask_bounds(to, size, ACCESS_WRITE, pc);
@@ -175,5 +180,6 @@ KSPEC_WRAPPED_MATH(float, f)
 #undef KSPEC_HOOK_MARK
 #undef KSPEC_HOOKS_OF_FRAME
 #undef KSPEC_HOOKS_OF_SIZE
+#undef KSPEC_HOOKS_OF_ACCESS
 #undef KSPEC_HOOK_SIZED
 #undef KSPEC_HOOK_NAMED

@@ -26,38 +26,35 @@ static inline KSPEC_HOST_UNCHECKED void release(void* memory, const void* pc) {
 
 }  // namespace kspec_host
 
-#define KSPEC_ALLOCATES(NAME, ...)                                      \
-  KSPEC_WRAPPED(void*, NAME, (unsigned long size, ##__VA_ARGS__)) {     \
-    return kspec_host::allocate(size, 16, KSPEC_HOOK_CALLER);           \
-  }
-#define KSPEC_ALLOCATES_ALIGNED(NAME, ...)                                                   \
-  KSPEC_WRAPPED(void*, NAME, (unsigned long size, unsigned long alignment, ##__VA_ARGS__)) { \
-    return kspec_host::allocate(size, alignment, KSPEC_HOOK_CALLER);                         \
-  }
-#define KSPEC_RELEASES(NAME, ...)                          \
-  KSPEC_WRAPPED(void, NAME, (void* memory, ##__VA_ARGS__)) { \
-    kspec_host::release(memory, KSPEC_HOOK_CALLER);        \
-  }
+KSPEC_WRAPPED(void*, malloc, (unsigned long size)) {
+  return kspec_host::allocate(size, 16, KSPEC_HOOK_CALLER);
+}
+KSPEC_WRAPPED(void*, _ZnwmSt11align_val_t, (unsigned long size, unsigned long alignment)) {
+  return kspec_host::allocate(size, alignment, KSPEC_HOOK_CALLER);
+}
+KSPEC_WRAPPED(void, free, (void* memory)) { kspec_host::release(memory, KSPEC_HOOK_CALLER); }
 
-// The mangled names of new and delete: of arrays or not, of a size, aligned, nothrow.
-KSPEC_ALLOCATES(malloc)
+// The mangled names of new and delete: of arrays or not, of a size, aligned, nothrow. These leave
+// what else they are given alone.
+#define KSPEC_ALLOCATES(NAME) KSPEC_WRAPPED_ALIAS(malloc, void*, NAME, (unsigned long))
+#define KSPEC_ALLOCATES_ALIGNED(NAME) \
+  KSPEC_WRAPPED_ALIAS(_ZnwmSt11align_val_t, void*, NAME, (unsigned long, unsigned long))
+#define KSPEC_RELEASES(NAME) KSPEC_WRAPPED_ALIAS(free, void, NAME, (void*))
 KSPEC_ALLOCATES(_Znwm)
 KSPEC_ALLOCATES(_Znam)
-KSPEC_ALLOCATES(_ZnwmRKSt9nothrow_t, const void*)
-KSPEC_ALLOCATES(_ZnamRKSt9nothrow_t, const void*)
-KSPEC_ALLOCATES_ALIGNED(_ZnwmSt11align_val_t)
+KSPEC_ALLOCATES(_ZnwmRKSt9nothrow_t)
+KSPEC_ALLOCATES(_ZnamRKSt9nothrow_t)
 KSPEC_ALLOCATES_ALIGNED(_ZnamSt11align_val_t)
-KSPEC_ALLOCATES_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t, const void*)
-KSPEC_ALLOCATES_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t, const void*)
-KSPEC_RELEASES(free)
+KSPEC_ALLOCATES_ALIGNED(_ZnwmSt11align_val_tRKSt9nothrow_t)
+KSPEC_ALLOCATES_ALIGNED(_ZnamSt11align_val_tRKSt9nothrow_t)
 KSPEC_RELEASES(_ZdlPv)
 KSPEC_RELEASES(_ZdaPv)
-KSPEC_RELEASES(_ZdlPvm, unsigned long)
-KSPEC_RELEASES(_ZdaPvm, unsigned long)
-KSPEC_RELEASES(_ZdlPvSt11align_val_t, unsigned long)
-KSPEC_RELEASES(_ZdaPvSt11align_val_t, unsigned long)
-KSPEC_RELEASES(_ZdlPvmSt11align_val_t, unsigned long, unsigned long)
-KSPEC_RELEASES(_ZdaPvmSt11align_val_t, unsigned long, unsigned long)
+KSPEC_RELEASES(_ZdlPvm)
+KSPEC_RELEASES(_ZdaPvm)
+KSPEC_RELEASES(_ZdlPvSt11align_val_t)
+KSPEC_RELEASES(_ZdaPvSt11align_val_t)
+KSPEC_RELEASES(_ZdlPvmSt11align_val_t)
+KSPEC_RELEASES(_ZdaPvmSt11align_val_t)
 
 #if defined(__clang__)
 // A call that ends a kernel would be a jump, and a fault would not know its line.
