@@ -18,6 +18,10 @@
 #include "switch.h"
 #include "warp.h"
 
+// Every barrier runs this code; g++ compiles the rest of the runtime with -O1, in half of the time.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+
 namespace kspec_host {
 
 static void run_fiber(void* argument);
@@ -281,3 +285,5 @@ static void run_fiber(void* argument) {
 }
 
 }  // namespace kspec_host
+
+#pragma GCC pop_options

@@ -9,6 +9,10 @@
 #include "printing.h"
 #include "scheduler.h"
 
+// As in scheduler.h.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+
 namespace kspec_host {
 
 static void suspend(Caller caller, Fiber* fiber, int wait) {
@@ -99,3 +103,5 @@ static const Runtime SERVICES = {service_barrier, service_warp,   service_yield,
                                  service_reaches, service_arrive};
 
 }  // namespace kspec_host
+
+#pragma GCC pop_options

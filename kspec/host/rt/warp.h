@@ -8,6 +8,10 @@
 #include "report.h"
 #include "state.h"
 
+// As in scheduler.h.
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+
 namespace kspec_host {
 
 static inline void push_runnable(Worker* worker, Fiber* fiber) {
@@ -136,3 +140,5 @@ static void arrive_at_warp(Worker* worker, Fiber* fiber, unsigned thread, WarpCa
 }
 
 }  // namespace kspec_host
+
+#pragma GCC pop_options
