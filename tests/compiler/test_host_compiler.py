@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,11 @@ class TestKeys:
 def test_zig_compiles_c_with_the_same_flags() -> None:
     compiler = HostCompiler(("zig", "c++", "-O1"), "zig", "zig 1")
     assert compiler.as_c == ("zig", "cc", "-O1")
+    compiler = HostCompiler(("python", "-m", "ziglang", "c++"), "zig", "")
+    assert compiler.as_c == ("python", "-m", "ziglang", "cc")
+
+
+def test_zig_as_a_module_of_python() -> None:
+    """As ``zig c++`` it would first build a libc++, for a minute and a half."""
+    pytest.importorskip("ziglang")
+    assert host_compiler.describe((sys.executable, "-m", "ziglang", "c++")).kind == "zig"

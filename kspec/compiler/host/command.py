@@ -66,7 +66,7 @@ class HostCompiler:
     @property
     def as_c(self) -> tuple[str, ...]:
         """The command of zig that compiles C: ``zig cc`` instead of ``zig c++``."""
-        return (self.command[0], "cc", *self.command[2:])
+        return tuple("cc" if word == "c++" else word for word in self.command)
 
 
 def find_compiler() -> HostCompiler:
@@ -149,7 +149,7 @@ def _describe(
         raise ToolNotFoundError(f"no host compiler: {shlex.join(command)}: {error}") from None
     version = done.stdout.splitlines()[0] if done.stdout else "unknown"
     kind = "clang" if "clang" in done.stdout else "gcc"
-    if program.stem.startswith("zig"):
+    if program.stem.startswith("zig") or "ziglang" in command:  # python -m ziglang c++
         kind = "zig"
     identity = f"{kind} {version} {platform.machine()}"
     return HostCompiler(command, kind, identity, _settings(command, program, environment))
