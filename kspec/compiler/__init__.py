@@ -80,7 +80,10 @@ def compile_source(
         image = cache.probe(key)
         if image is not None:
             return image
-        with cache.alone(key):  # what another process has made meanwhile is there now
+        with (
+            compiling(f"{source.name} for {target}"),
+            cache.alone(key),
+        ):  # what another process has made meanwhile is there now
             image = cache.get(key)
             if image is None:
                 image = _compile_remembering_failure(source, target, cache, key, also)
@@ -113,7 +116,7 @@ def _compile_remembering_failure(
 ) -> Image:
     try:
         if not also or source.backend != "nvrtc":
-            return with_code_sizes(_compile(source, target))
+            return with_code_sizes(_compile(source, target, cache, key))
         image, ptx = _compile_with_ptx(source, target)
     except CompileError as error:
         cache.put_failure(key, error)
@@ -145,12 +148,19 @@ def _made_of(ptx: Image, target: Target, source: CudaSource) -> Image:
     return link.assemble(ptx, target, source.name)
 
 
-def _compile(source: CudaSource, target: Target) -> Image:
+def _compile(
+    source: CudaSource, target: Target, cache: ImageCache | None = None, key: str = ""
+) -> Image:
     if target.is_host:
         from kspec.compiler.host import compile as host
+        from kspec.compiler.host.earlier import Earlier
+
+        earlier = Earlier(cache, key) if cache else None
 
         directories = headers.host_dirs_for(source)
-        return host.compile_host(source, toolkit_dirs=directories, sanitize=target.sanitize)
+        return host.compile_host(
+            source, toolkit_dirs=directories, sanitize=target.sanitize, earlier=earlier
+        )
     return _in_isa(_compile_for_gpu(source, target), target, source)
 
 

@@ -18,17 +18,24 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kspec import config
 from kspec.compiler.headers import is_library, write_headers
 from kspec.compiler.host.command import HostCompiler, find_compiler
+from kspec.compiler.host.earlier import Earlier, text_key
 from kspec.compiler.host.positions import Positions
 from kspec.compiler.host.preprocess import REFUSAL, line_markers
 from kspec.compiler.host.sanitize import link_flags, major_version, sanitize_flags
-from kspec.compiler.host.unit import INCLUDE_DIRECTORY, PreparedUnit, host_unit, prepare_unit
+from kspec.compiler.host.unit import (
+    INCLUDE_DIRECTORY,
+    HostUnit,
+    PreparedUnit,
+    host_unit,
+    prepare_unit,
+)
 from kspec.compiler.messages import parse_log
 from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_standard
 from kspec.compiler.programs import run_program
@@ -45,6 +52,7 @@ _FOREIGN = (
     "and the header by its name below it"
 )
 _TOOL = "the host compiler"
+_INCLUDED = ("rewritten.h", "unchecked.h")  # what a rewritten text includes
 _FLAGS = (
     "-g1",  # line tables: a fault knows its file and line
     "-fPIC",
@@ -135,6 +143,7 @@ def compile_host(
     compiler: HostCompiler | None = None,
     toolkit_dirs: Sequence[Path] = (),
     sanitize: tuple[str, ...] = (),
+    earlier: Earlier | None = None,
 ) -> Image:
     """Compile CUDA C++ for the CPU.
 
@@ -149,6 +158,8 @@ def compile_host(
         Where CUDA's own headers are looked for (``cuda/std/...``), after the dialect's.
     sanitize : tuple of str
         Checking modes to instrument for (`kspec.model.checks.MODES`), sorted.
+    earlier : Earlier, optional
+        Where the code may be found that the same text, after rewriting, was compiled to.
 
     Returns
     -------
@@ -189,18 +200,18 @@ def compile_host(
         text = host_unit(unit, preprocessed, toolkits, _may_loop(flags, sanitize))
         if text.refusals:
             raise _error(text.refusals, source, flags)
-        _write(directory, text.text)
-        said, failed = run.compile()
-        if failed and text.has_loops:  # the kernel's error is to be shown, and once
-            text = host_unit(unit, preprocessed, toolkits)
-            _write(directory, text.text)
-            said, failed = run.compile()
-        log = "\n".join(dict.fromkeys([*log.splitlines(), *said.splitlines()]))
+        place = run.key(text.text)
+        code = earlier.find(place) if earlier else None
+        if code is None:
+            text, said, failed = run.compile(text, lambda: host_unit(unit, preprocessed, toolkits))
+            log = "\n".join(dict.fromkeys([*log.splitlines(), *said.splitlines()]))
+            if failed:
+                raise _error(Positions(text.text, source).in_log(log), source, flags)
+            code = _shared_object(directory, compiler)
+            if earlier and not said:
+                earlier.note(place)
         if log:
             log = Positions(text.text, source).in_log(log)
-        if failed:
-            raise _error(log, source, flags)
-        code = _shared_object(directory, compiler)
     symbols = {entry.name: entry.symbol for entry in text.entries}
     note = raised_standard(source.options)[1]  # the dialect needs that, whatever is included
     shown = "\n".join(part for part in (note, log) if part)
@@ -277,8 +288,31 @@ class _Run:
         done = self._call(command)
         return done.stdout, self._log(done), done.returncode != 0
 
-    def compile(self) -> tuple[str, bool]:
-        """Compile and link; return the log and whether it failed."""
+    def key(self, text: str) -> str:
+        """Return the key of everything that decides the code of a rewritten text."""
+        files = [(INCLUDE_DIRECTORY / "kspec_host" / name).read_text() for name in _INCLUDED]
+        link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
+        words = (self.compiler.key, *self._front(), *self.flags, *link)
+        moved = text.replace(str(self.directory), SOURCE_ROOT)
+        return text_key([*words, *files, moved.replace(str(INCLUDE_DIRECTORY), DIALECT_ROOT)])
+
+    def compile(
+        self, text: HostUnit, without_loops: Callable[[], HostUnit]
+    ) -> tuple[HostUnit, str, bool]:
+        """Compile and link a text; return it, the log and whether it failed.
+
+        With loops it may fail where the kernel alone would not: then it is compiled without.
+        """
+        _write(self.directory, text.text)
+        said, failed = self._compile()
+        if failed and text.has_loops:  # the kernel's error is to be shown, and once
+            text = without_loops()
+            _write(self.directory, text.text)
+            said, failed = self._compile()
+        return text, said, failed
+
+    def _compile(self) -> tuple[str, bool]:
+        """Compile and link ``kernel.cpp``; return the log and whether it failed."""
         arguments = self._arguments()
         link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
         zig = self.compiler.kind == "zig"
