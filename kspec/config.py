@@ -28,6 +28,8 @@ Each function reads at call time, so a test or a notebook can change its mind.
                          default a quarter of the device's
 ``KSPEC_FUSE_ROWS``      whether fused functions keep rows in registers: ``auto``, ``never`` or
                          ``always``
+``KSPEC_PROGRESS``       a line about a compile that takes long: ``auto`` (on a terminal),
+                         ``never`` or ``always``
 ``KSPEC_TRACE``          a folder: generated packages write there what is asked of them
                          (``kspec trace``)
 =======================  ====================================================================
@@ -59,7 +61,7 @@ VARIABLES = (
     *("KSPEC_GRAPH_LAUNCH", "CUDA_LAUNCH_BLOCKING", "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"),
     *("KSPEC_HOST_OPT", "KSPEC_HOST_ORDER", "KSPEC_HOST_SANITIZE", "KSPEC_HOST_PRINTF"),
     *("KSPEC_HOST_THREADS", "KSPEC_HOST_TIMEOUT", "KSPEC_HOST_REVIEW"),
-    *("KSPEC_POOL_LIMIT", "KSPEC_TRACE"),
+    *("KSPEC_POOL_LIMIT", "KSPEC_PROGRESS", "KSPEC_TRACE"),
     *("KSPEC_FUSE_ROWS", "NO_COLOR", "FORCE_COLOR", "GITHUB_WORKSPACE"),
 )
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -120,6 +122,11 @@ def tracing_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "KSPEC_TRACE": os.path.realpath(folder)}
 
 
+def hide_progress() -> None:
+    """Let this process, and those that it starts, show no lines: it has a bar of its own."""
+    os.environ["KSPEC_PROGRESS"] = "never"
+
+
 def cache_dir() -> Path:
     """Return the directory of compiled images (it need not exist).
 
@@ -170,6 +177,12 @@ def wants_colour(terminal: bool) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return terminal and os.environ.get("TERM") != "dumb"
+
+
+def shows_progress(terminal: bool) -> bool:
+    """Return whether to show what is being compiled: on a terminal, unless told otherwise."""
+    mode = _mode("KSPEC_PROGRESS")
+    return terminal if mode == "auto" else mode == "always"
 
 
 def workspace() -> Path:

@@ -20,6 +20,7 @@ from kspec.compiler.cuda.cubin import with_code_sizes
 from kspec.compiler.key import carried_key, image_key
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
+from kspec.compiler.progress import compiling
 from kspec.compiler.target import check_supported
 from kspec.errors import CompileError
 from kspec.files import check_unpacked

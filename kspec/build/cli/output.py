@@ -23,6 +23,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from kspec import config
 from kspec.build.pace import Pace, time_left
 
 
@@ -81,6 +82,7 @@ def progress_bar(verb: str, total: int) -> Iterator[Advance]:
     if not on_terminal():
         yield Advance(verb, total, None)
         return
+    config.hide_progress()
     # A long label is cut off; numbers are not.
     label = TextColumn("{task.description}", table_column=Column(no_wrap=True, ratio=1))
     numbers = MofNCompleteColumn(), TimeElapsedColumn(), _TimeLeft()
