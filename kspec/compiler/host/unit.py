@@ -42,6 +42,16 @@ _LIGHT_HEADERS = frozenset(
         "stdint.h",
     ]
 )
+# Parts of the dialect by the macros that leave them out, and what sources write that need them:
+# their names, or a header of the dialect that uses them.
+_PARTS = {
+    "KSPEC_HOST_NO_ATOMICS": re.compile(r"atomic|16\.h"),
+    "KSPEC_HOST_NO_ROUNDING": re.compile(r"_r[nzud]\b|16\.h"),
+    "KSPEC_HOST_NO_SIMD": re.compile("__(?:v|dp)"),
+    "KSPEC_HOST_NO_TEXTURES": re.compile("(?:tex|surf)[123C]|cuda(?:Texture|Surface|Boundary)"),
+    "KSPEC_HOST_NO_WARPS": re.compile(r"_sync\b|__syncwarp|__activemask|16\.h|cooperative_groups"),
+}
+_PASTED = re.compile(r"##|%:%:|\?\?=|\w\\\n\w")  # names that are put together
 # Name expressions pass through the preprocessor too: the user's macros count in them.
 _NAMED = re.compile(r"^KSPEC_HOST_NAMED\((\d+), (.*)\)[ \t]*$", re.M)
 
@@ -92,8 +102,14 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     """Return the translation unit of a source, with the directives that options stand for."""
     main, front = prepare(source.text), prepare("\n".join(directives))
     texts = {header.name: prepare(header.text) for header in source.headers}
+    included = main.includes.union(*(text.includes for text in (front, *texts.values())))
+    foreign = included - texts.keys() - _LIGHT_HEADERS
+    needs_std = any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign)
+    written = [front.text, main.text, *(one.text for one in texts.values())]
+    written += source.name_expressions
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = [
+        *(f"#define {macro} 1" for macro in _left_out("\n".join(written), needs_std)),
         "#define KSPEC_HOST_REWRITE 1",
         '#include "kspec_host.h"',
         line_directive(1, "<options>"),
@@ -103,16 +119,24 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     for index, expression in enumerate(source.name_expressions):
         lines.append(line_directive(1, f"<name expression {expression}>"))
         lines.append(f"KSPEC_HOST_NAMED({index}, {_plain(expression)})")
-    included = main.includes.union(*(text.includes for text in (front, *texts.values())))
-    foreign = included - texts.keys() - _LIGHT_HEADERS
     return PreparedUnit(
         source,
         "\n".join(lines) + "\n",
         tuple(
             Header(name, f"{line_directive(1, name)}\n{one.text}") for name, one in texts.items()
         ),
-        any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign),
+        needs_std,
     )
+
+
+def _left_out(written: str, needs_std: bool) -> list[str]:
+    """Return the macros that leave out the parts of the dialect whose names are not written.
+
+    Headers from outside may name any of them.
+    """
+    if needs_std or _PASTED.search(written):
+        return []
+    return [macro for macro, names in _PARTS.items() if not names.search(written)]
 
 
 def host_unit(

@@ -54,6 +54,7 @@ template <class T> struct Identity { typedef T type; };
 template <class T> using NotDeduced = typename Identity<T>::type;
 template <class T> struct RemoveConst { typedef T type; };
 template <class T> struct RemoveConst<const T> { typedef T type; };
+template <class T> struct Never { enum { value = false }; };
 template <bool, class T = void> struct EnableIf {};
 template <class T> struct EnableIf<true, T> { typedef T type; };
 

@@ -8,8 +8,6 @@ enum cudaSurfaceBoundaryMode { cudaBoundaryModeZero, cudaBoundaryModeClamp, cuda
 
 namespace kspec_host {
 
-template <class T> struct Never { enum { value = false }; };
-
 enum ChannelKind { CHANNEL_SIGNED, CHANNEL_UNSIGNED, CHANNEL_FLOAT };
 enum AddressMode { ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER };
 enum : unsigned { TEXTURE_MAGIC = 0x6b735458 };
