@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from kspec.compiler import compile_source
@@ -14,7 +16,9 @@ def compiled(source: CudaSource, target: Target) -> Image:
     return compile_source(source, target, user_cache())
 
 
-@pytest.fixture(autouse=True)
-def little_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the host device's compiler take less time, in folders that do not test its code."""
-    monkeypatch.setenv("KSPEC_HOST_OPT", "1")
+@pytest.fixture(scope="module", autouse=True)
+def optimized() -> Iterator[None]:
+    """Compile for the host device as users do, in folders that test its code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("KSPEC_HOST_OPT")
+        yield

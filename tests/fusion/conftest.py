@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.compiling import little_optimized
 from tests.contract.conftest import launches
 from tests.devices import device, place
 
-__all__ = ["device", "launches", "little_optimized", "place"]
+__all__ = ["device", "launches", "place"]

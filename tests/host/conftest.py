@@ -11,7 +11,9 @@ import pytest
 from kspec.host.buffers import HostBuffer
 from kspec.host.modules import NativeModule, load_module
 from kspec.model.stages import CudaSource, Target
-from tests.compiling import compiled
+from tests.compiling import compiled, optimized
+
+__all__ = ["Program", "as_ctypes", "buffer_of", "build", "held_compiler", "optimized"]
 
 
 def as_ctypes(argument: Any) -> Any:

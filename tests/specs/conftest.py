@@ -1,5 +1,6 @@
-"""Tests here run on every device: see `tests.devices`."""
+"""Tests here run on every device, as users run kernels: see `tests.devices`."""
 
+from tests.compiling import optimized
 from tests.devices import device, place
 
-__all__ = ["device", "place"]
+__all__ = ["device", "optimized", "place"]
