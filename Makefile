@@ -19,6 +19,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 comma := ,
 HOST := $(if $(shell command -v c++ || command -v g++ || command -v clang++),,$(comma)host)
 
+# Every process of a test, and there are hundreds, would compile the modules it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all gpu-test sanitize lint bench docs build clean
 
 # A demo without a GPU needs no CUDA toolkit, which has 340 MB.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -31,6 +34,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", metavar="K/N", help="every N-th of the tests that are selected, from number K on"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave tests that need a GPU out before they are made."""
+    if _leaves_out_gpu(metafunc.config):
+        parametrize: Any = functools.partial(_without_gpu, metafunc.parametrize)
+        metafunc.parametrize = parametrize  # type: ignore[method-assign]
+
+
+def _without_gpu(
+    parametrize: Callable[..., None],
+    names: Any,
+    values: Any,
+    *args: Any,
+    ids: Any = None,
+    **rest: Any,
+) -> None:
+    values = list(values)
+    kept = [index for index, value in enumerate(values) if not _needs_gpu(value)]
+    kept = kept or [*range(len(values))]  # all or nothing: pytest skips a test without values
+    if isinstance(ids, (list, tuple)):
+        ids = [ids[index] for index in kept]
+    parametrize(names, [values[index] for index in kept], *args, ids=ids, **rest)
+
+
+def _needs_gpu(value: Any) -> bool:
+    return any(getattr(mark, "name", "") == "gpu" for mark in getattr(value, "marks", ()))
 
 
 @pytest.hookimpl(trylast=True)  # when marks and keywords have selected
