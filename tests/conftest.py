@@ -15,7 +15,8 @@ import pytest
 import kspec
 from tests.gpus import in_turn
 from tests.own_cache import use_own_cache
-from tests.profiles import load_profile
+from tests.pairs import in_pairs
+from tests.profiles import is_fast, load_profile
 
 load_profile()
 use_own_cache()
@@ -68,6 +69,8 @@ def _needs_gpu(value: Any) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _leaves_out_gpu(config):
         items[:] = [item for item in items if item.get_closest_marker("gpu") is None]
+    if is_fast():
+        items[:] = in_pairs(items)
     if part := config.getoption("--part"):
         number, count = map(int, part.split("/"))
         items[:] = items[number::count]

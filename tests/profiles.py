@@ -4,7 +4,8 @@
 
 ==============  ===========================================================================
 ``fast``        at most 20 examples a test, the same ones in each run, so that the kernels of
-                a second run are compiled already: `make test`, `tests.sanitizer`
+                a second run are compiled already, and of the combinations of parameters those
+                that `tests.pairs` names: `make test`, `tests.sanitizer`
 ``thorough``    as many as each test asks for, drawn anew: the default, `make test-all`
 ``ci``          as many, the same ones in each run: `.ci/run`
 ==============  ===========================================================================
@@ -36,7 +37,12 @@ def load_profile() -> None:
 
 def examples(number: int) -> int:
     """Return a number of examples, or the most that the profile allows."""
-    return min(number, _MOST_IN_FAST) if _profile() == FAST else number
+    return min(number, _MOST_IN_FAST) if is_fast() else number
+
+
+def is_fast() -> bool:
+    """Return whether a run is one of few examples."""
+    return _profile() == FAST
 
 
 def _profile() -> str:
