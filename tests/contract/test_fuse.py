@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import itertools
 import math
 import pickle
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -39,6 +40,7 @@ D = X.astype("f8")
 C = (X + 1j * Y).astype("c8")
 
 Function = Callable[..., Any]
+_TOGETHER = 8
 
 
 def fused(function: Function) -> Any:
@@ -82,13 +84,37 @@ def check(function: Function, args: tuple[Any, ...], device: ArrayDevice) -> Non
 
 
 def table(rows: dict[str, tuple[Any, ...]]) -> Any:
-    """Run a test for each expression of x, y, and its arguments."""
+    """Run a test for each arguments and a few expressions of them: what is fused is compiled once."""
+    grouped: dict[tuple[int, ...], list[tuple[str, tuple[Any, ...]]]] = {}
+    for text, several in rows.items():
+        for args in several if isinstance(several[0], tuple) else (several,):
+            grouped.setdefault(tuple(map(id, args)), []).append((text, args))
     listed = [
-        pytest.param(text, args, id=f"{text}-{'-'.join(_kind(one) for one in args)}")
-        for text, several in rows.items()
-        for args in (several if isinstance(several[0], tuple) else (several,))
+        pytest.param(
+            [text for text, _ in few],
+            few[0][1],
+            id=f"{' | '.join(text for text, _ in few)}-{'-'.join(map(_kind, few[0][1]))}",
+        )
+        for group in grouped.values()
+        for few in _batches(group)
     ]
-    return pytest.mark.parametrize(("text", "args"), listed)
+    return pytest.mark.parametrize(("texts", "args"), listed)
+
+
+def _batches(rows: list[Any]) -> Iterator[list[Any]]:
+    return (rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER))
+
+
+def together(functions: Sequence[Function]) -> Function:
+    """Return a function that returns the results of several."""
+
+    def function(*args: Any) -> tuple[Any, ...]:
+        found = [one(*args) for one in functions]
+        return tuple(
+            itertools.chain.from_iterable(x if isinstance(x, tuple) else (x,) for x in found)
+        )
+
+    return function
 
 
 def _kind(one: Any) -> str:
@@ -475,8 +501,8 @@ NEP_50: dict[str, tuple[Any, ...]] = {
 
 
 @table(NEP_50)
-def test_types_are_numpys(device: ArrayDevice, text: str, args: Any) -> None:
-    check(of(text), args, device)
+def test_types_are_numpys(device: ArrayDevice, texts: list[str], args: Any) -> None:
+    check(together([*map(of, texts)]), args, device)
 
 
 def test_numbers_are_not_checked(device: ArrayDevice) -> None:
@@ -942,18 +968,18 @@ VIEWS: dict[str, tuple[Any, ...]] = {
 
 
 @table({**OPERATORS, **UFUNCS})
-def test_operators_and_ufuncs(place: ArrayDevice, text: str, args: Any) -> None:
-    check(of(text), args, place)
+def test_operators_and_ufuncs(place: ArrayDevice, texts: list[str], args: Any) -> None:
+    check(together([*map(of, texts)]), args, place)
 
 
 @table({**FUNCTIONS, **REDUCTIONS})
-def test_functions_and_reductions(place: ArrayDevice, text: str, args: Any) -> None:
-    check(of(text), args, place)
+def test_functions_and_reductions(place: ArrayDevice, texts: list[str], args: Any) -> None:
+    check(together([*map(of, texts)]), args, place)
 
 
 @table(VIEWS)
-def test_views(device: ArrayDevice, text: str, args: Any) -> None:
-    check(of(text), args, device)
+def test_views(device: ArrayDevice, texts: list[str], args: Any) -> None:
+    check(together([*map(of, texts)]), args, device)
 
 
 def deep(steps: int, step: Function, look: Function) -> Function:
@@ -1270,16 +1296,19 @@ def test_nothing_is_written_by_calls_that_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "f4"])
 @pytest.mark.parametrize(
-    "text",
+    "texts",
     [
-        *("n + n", "~n", "-n", "+n", "n ** 2", "n * 3", "n - n", "n << 2", "n / 2", "n // n"),
-        *("n & n", "n | True", "n ^ 3", "n == n", "abs(n)", "round(n)", "divmod(n, n)[0]"),
-        *("(s > 0) + (s > 2)", "(s > 0) - (s < 0)", "-(s > 0)", "~(s > 0)", "(s > 0) & n"),
+        ("n + n", "~n", "-n", "+n", "n ** 2", "n * 3", "n - n", "n << 2", "n / 2", "n // n"),
+        ("n & n", "n | True", "n ^ 3", "n == n", "abs(n)", "round(n)", "divmod(n, n)[0]"),
+        ("(s > 0) + (s > 2)", "(s > 0) - (s < 0)", "-(s > 0)", "~(s > 0)", "(s > 0) & n"),
     ],
 )
-def test_operators_of_pythons_bools(device: ArrayDevice, text: str, dtype: str) -> None:
+def test_operators_of_pythons_bools(
+    device: ArrayDevice, texts: tuple[str, ...], dtype: str
+) -> None:
     x = np.arange(4).astype(dtype)
-    check(eval(f"lambda x, n, s: x + ({text})"), (x, True, 5), device)
+    results = ", ".join(f"x + ({text})" for text in texts)
+    check(eval(f"lambda x, n, s: ({results})"), (x, True, 5), device)
 
 
 @pytest.mark.parametrize(
