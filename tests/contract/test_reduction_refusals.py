@@ -106,6 +106,7 @@ TABLE = [
     # outputs that are no arrays
     Refusal("output-none", SUM, lambda p: (p.empty(3), None), TYPE, "argument y must be an array"),
     Refusal("output-scalar", SUM, lambda p: (p.empty(3), 0.0), TYPE, "argument y must be an array"),
+    Refusal("output-list", SUM, lambda p: (p.empty(3), [0.0]), TYPE, "argument y must be an array"),
     Refusal(
         "output-numpy-scalar", SUM, lambda p: (p.empty(3), np.float64()), TYPE, "must be an array"
     ),
@@ -154,6 +155,7 @@ TABLE = [
     Refusal("axis-repeated", SUM, lambda p: (p.empty((2, 3)),), SHAPE, "duplicate", axis((1, 1))),
     Refusal("axis-by-sign", SUM, lambda p: (p.empty((2, 3)),), SHAPE, "duplicate", axis((0, -2))),
     Refusal("axis-float", SUM, lambda p: (p.empty((2, 3)),), TYPE, "axis must be", axis(1.0)),
+    Refusal("axis-bool", SUM, lambda p: (p.empty((2, 3)),), TYPE, "axis must be", axis(True)),
     Refusal("axis-text", SUM, lambda p: (p.empty((2, 3)),), TYPE, "axis must be", axis("1")),
     Refusal("axes-float", SUM, lambda p: (p.empty((2, 3)),), TYPE, "axis must", axis((0, 1.0))),
     Refusal("axes-none", SUM, lambda p: (p.empty((2, 3)),), TYPE, "axis must be", axis((None,))),
