@@ -1,14 +1,16 @@
 """Compile device headers for the host and for CUDA, and run them on arrays.
 
 The text is ordinary C++ with ``extern "C"`` functions; what a kernel launch adds is not needed
-to test arithmetic.
+to test arithmetic. Libraries are kept beside the cache of images, by their text and all headers.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +18,31 @@ import numpy as np
 from cuda.bindings import nvrtc
 
 import kspec
+from tests.own_cache import FOLDER
 
 PACKAGE = Path(kspec.__file__).parent
+INCLUDES = [PACKAGE / "include", PACKAGE / "host" / "include"]
 COMPILER = shutil.which("g++") or shutil.which("c++") or shutil.which("clang++")
 
 
 class Library:
     """Functions ``void name(long n, <one pointer per array>)`` in C++."""
 
-    def __init__(self, text: str, folder: Path) -> None:
+    def __init__(self, text: str) -> None:
         assert COMPILER is not None
-        source, library = folder / "source.cc", folder / "source.so"
-        source.write_text(text)
-        includes = [f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'host' / 'include'}"]
         flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        command = [COMPILER, *flags, *includes, "-include", "kspec_host.h", str(source)]
-        result = subprocess.run(
-            [*command, "-o", str(library)], capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, result.stderr[:4000]
+        command = [COMPILER, *flags, *(f"-I{one}" for one in INCLUDES), "-include", "kspec_host.h"]
+        library = FOLDER.parent / "include" / f"{_digest(command, text)}.so"
+        if not library.exists():
+            library.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+                made = Path(folder, "source.so")
+                command += ["-x", "c++", "-", "-o", str(made)]
+                result = subprocess.run(
+                    command, input=text, capture_output=True, text=True, check=False
+                )
+                assert result.returncode == 0, result.stderr[:4000]
+                made.replace(library)
         self.library = ctypes.CDLL(str(library))
 
     def __call__(self, name: str, out: Any, *arrays: Any) -> Any:
@@ -44,6 +52,15 @@ class Library:
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, result)]
         getattr(self.library, name)(ctypes.c_long(result.size), *pointers)
         return result
+
+
+def _digest(command: list[str], text: str) -> str:
+    version = subprocess.run([COMPILER, "--version"], capture_output=True, check=True).stdout
+    digest = hashlib.sha256(repr((command, version, text)).encode())
+    for path in sorted(path for folder in INCLUDES for path in folder.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def compile_cuda(text: str, arch: str, *options: str) -> tuple[bool, str]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,8 +67,8 @@ def text() -> str:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(text(), tmp_path_factory.mktemp("complex"))
+def library() -> Library:
+    return Library(text())
 
 
 def points(dtype: Any, spread: float = 3.0) -> Any:
@@ -323,8 +322,8 @@ def test_compiles_for_cuda(arch: str) -> None:
     assert compile_cuda(USES, arch) == (True, "")
 
 
-def test_compiles_for_the_host(tmp_path: Path) -> None:
-    Library(USES.replace('extern "C" __global__', "__global__"), tmp_path)
+def test_compiles_for_the_host() -> None:
+    Library(USES.replace('extern "C" __global__', "__global__"))
 
 
 def test_thrust_names() -> None:

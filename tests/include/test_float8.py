@@ -54,8 +54,8 @@ def text() -> str:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(text(), tmp_path_factory.mktemp("float8"))
+def library() -> Library:
+    return Library(text())
 
 
 def every_value(kind: str) -> Any:

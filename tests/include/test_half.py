@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -65,8 +64,8 @@ def text() -> str:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    return Library(text(), tmp_path_factory.mktemp("half"))
+def library() -> Library:
+    return Library(text())
 
 
 def every_value(kind: str) -> Any:
@@ -261,8 +260,8 @@ def test_compiles_for_cuda(arch: str) -> None:
     assert compile_cuda(USES, arch) == (True, "")
 
 
-def test_compiles_for_the_host(tmp_path: Path) -> None:
-    Library(USES.replace('extern "C" __global__', "__global__"), tmp_path)
+def test_compiles_for_the_host() -> None:
+    Library(USES.replace('extern "C" __global__', "__global__"))
 
 
 def test_macros_of_users_do_not_break_it() -> None:
