@@ -20,7 +20,7 @@ from tests.profiles import is_fast, load_profile
 
 load_profile()
 use_own_cache()
-# Half of g++'s time. `optimized` undoes it; KSPEC_HOST_OPT=3 in the environment does for all tests.
+# 0.6 of the time of -O3. `optimized` undoes it; KSPEC_HOST_OPT=3 in the environment does for all tests.
 os.environ.setdefault("KSPEC_HOST_OPT", "1")
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.update(in_turn(int(worker.removeprefix("gw"))))

@@ -6,6 +6,7 @@ them with NVRTC, so that a machine without a GPU still knows that a GPU's compil
 
 from __future__ import annotations
 
+from tests.compiling import optimized
 from tests.devices import device, place
 
-__all__ = ["device", "place"]
+__all__ = ["device", "optimized", "place"]
