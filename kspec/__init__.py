@@ -12,6 +12,7 @@ Everything is imported on first use, so that a deployed package pays for nothing
 from __future__ import annotations
 
 import importlib
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from kspec.runtime.raw.kernel import RawKernel, RawModule
 
 __version__ = "0.1.0"
+# Files of kspec that are newer may not be what this process has imported.
+__loaded__ = time.time()
 
 _HOMES = {
     "kspec.model.checks": ("Checks", "checking"),

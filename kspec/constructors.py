@@ -14,17 +14,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kspec.model import dtypes
-from kspec.pipeline import loader_for
+from kspec.pipeline import LazySource, Source, declare, loader_of, spec_of
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.spec.building import build_spec
-from kspec.spec.faults import Fault, error_for
-from kspec.spec.gradients.kernels import gradient_spec, kernel_faults
-from kspec.spec.models import ElementwiseSpec, ReductionSpec
+
+if TYPE_CHECKING:
+    from kspec.spec.models import ElementwiseSpec, ReductionSpec
 
 # Fields of specs that CuPy's constructors call differently.
 _ARGUMENTS = {
@@ -51,10 +50,14 @@ def _backward_field(backward: object) -> object:
     return backward.name if isinstance(backward, KernelCallable) else backward
 
 
-def _gradients(
-    spec: ElementwiseSpec | ReductionSpec, backward: object
-) -> Callable[[], KernelCallable[Any]] | None:
+def _gradients(source: Source, backward: object) -> Callable[[], KernelCallable[Any]] | None:
     """Return a function that returns the kernel of the gradients, or None if there are none."""
+    if backward is None:
+        return None
+    from kspec.spec.faults import Fault, error_for
+    from kspec.spec.gradients.kernels import gradient_spec, kernel_faults
+
+    spec: Any = source.spec
     if isinstance(backward, KernelCallable):
         wrong = tuple(kernel_faults(spec, backward.declaration))
         if wrong:
@@ -137,57 +140,59 @@ class ElementwiseKernel(ElementwiseCallable):
         samples: Mapping[str, Mapping[str, Any]] = _NOTHING,
         threads: str = "thread",
     ) -> None:
-        self._spec = build_spec(
-            ElementwiseSpec,
+        declaration, self._source = declare(
+            "elementwise",
+            dict(
+                name=name,
+                inputs=in_params,
+                outputs=out_params,
+                operation=operation,
+                reduce_dims=reduce_dims,
+                preamble=preamble,
+                no_return=no_return,
+                return_tuple=return_tuple,
+                options=options,
+                loop_prep=loop_prep,
+                after_loop=after_loop,
+                backward=_backward_field(backward),
+                windows=_table(windows),
+                sizes=_table(sizes),
+                samples=_table(samples),
+                threads=threads,
+            ),
             _ARGUMENTS,
-            name=name,
-            inputs=in_params,
-            outputs=out_params,
-            operation=operation,
-            reduce_dims=reduce_dims,
-            preamble=preamble,
-            no_return=no_return,
-            return_tuple=return_tuple,
-            options=options,
-            loop_prep=loop_prep,
-            after_loop=after_loop,
-            backward=_backward_field(backward),
-            windows=_table(windows),
-            sizes=_table(sizes),
-            samples=_table(samples),
-            threads=threads,
         )
-        gradients = _gradients(self._spec, backward)
-        super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)
+        gradients = _gradients(self._source, backward)
+        super().__init__(declaration, loader_of(self._source), gradients)
 
     @classmethod
     def from_spec(cls, spec: ElementwiseSpec) -> ElementwiseKernel:
         """Return the kernel of a spec."""
         kernel = cls.__new__(cls)
-        kernel._spec = spec
-        gradients = _gradients(spec, spec.backward)
-        ElementwiseCallable.__init__(kernel, spec.declaration(), loader_for(spec), gradients)
+        kernel._source = source = LazySource(spec)
+        gradients = _gradients(source, spec.backward)
+        ElementwiseCallable.__init__(kernel, spec.declaration(), loader_of(source), gradients)
         return kernel
 
     @property
     def spec(self) -> ElementwiseSpec:
         """The declared kernel, as spec files have it."""
-        return self._spec
+        return cast("ElementwiseSpec", self._source.spec)
 
     @property
     def operation(self) -> str:
         """CUDA C++ statements for one element."""
-        return self._spec.operation
+        return self.spec.operation
 
     @property
     def reduce_dims(self) -> bool:
         """As given to the constructor."""
-        return self._spec.reduce_dims
+        return self.spec.reduce_dims
 
     @property
     def preamble(self) -> str:
         """CUDA C++ in front of the kernel."""
-        return self._spec.preamble
+        return self.spec.preamble
 
     @property
     def kwargs(self) -> dict[str, Any]:
@@ -196,7 +201,7 @@ class ElementwiseKernel(ElementwiseCallable):
         Kernels with windows, integer placeholders or samples have `windows`, `sizes` or `samples`
         too.
         """
-        spec = self._spec
+        spec = self.spec
         given: dict[str, Any] = {
             "options": spec.options,
             "loop_prep": spec.loop_prep,
@@ -272,55 +277,57 @@ class ReductionKernel(ReductionCallable):
         backward: Gradients | None = None,
         sizes: Mapping[str, Sequence[int]] = _NOTHING,
     ) -> None:
-        self._spec = build_spec(
-            ReductionSpec,
+        declaration, self._source = declare(
+            "reduction",
+            dict(
+                name=name,
+                inputs=in_params,
+                outputs=out_params,
+                map=map_expr,
+                reduce=reduce_expr,
+                post_map=post_map_expr,
+                identity=identity,
+                reduce_type=reduce_type or "",
+                reduce_dims=reduce_dims,
+                preamble=preamble,
+                options=options,
+                strict_keys=strict_keys,
+                backward=_backward_field(backward),
+                sizes=_table(sizes),
+            ),
             _ARGUMENTS,
-            name=name,
-            inputs=in_params,
-            outputs=out_params,
-            map=map_expr,
-            reduce=reduce_expr,
-            post_map=post_map_expr,
-            identity=identity,
-            reduce_type=reduce_type or "",
-            reduce_dims=reduce_dims,
-            preamble=preamble,
-            options=options,
-            strict_keys=strict_keys,
-            backward=_backward_field(backward),
-            sizes=_table(sizes),
         )
-        gradients = _gradients(self._spec, backward)
-        super().__init__(self._spec.declaration(), loader_for(self._spec), gradients)
+        gradients = _gradients(self._source, backward)
+        super().__init__(declaration, loader_of(self._source), gradients)
 
     @classmethod
     def from_spec(cls, spec: ReductionSpec) -> ReductionKernel:
         """Return the kernel of a spec."""
         kernel = cls.__new__(cls)
-        kernel._spec = spec
-        gradients = _gradients(spec, spec.backward)
-        ReductionCallable.__init__(kernel, spec.declaration(), loader_for(spec), gradients)
+        kernel._source = source = LazySource(spec)
+        gradients = _gradients(source, spec.backward)
+        ReductionCallable.__init__(kernel, spec.declaration(), loader_of(source), gradients)
         return kernel
 
     @property
     def spec(self) -> ReductionSpec:
         """The declared kernel, as spec files have it."""
-        return self._spec
+        return cast("ReductionSpec", self._source.spec)
 
     @property
     def map_expr(self) -> str:
         """Expression of the inputs for one element."""
-        return self._spec.map
+        return self.spec.map
 
     @property
     def reduce_expr(self) -> str:
         """Expression that folds ``a`` and ``b`` into one."""
-        return self._spec.reduce
+        return self.spec.reduce
 
     @property
     def post_map_expr(self) -> str:
         """Expression that assigns the outputs from ``a``."""
-        return self._spec.post_map
+        return self.spec.post_map
 
     @property
     def identity(self) -> str:
@@ -331,13 +338,13 @@ class ReductionKernel(ReductionCallable):
         SpecError
             When it is set to anything but an identity.
         """
-        return self._spec.identity or ""
+        return self.spec.identity or ""
 
     @identity.setter
     def identity(self, identity: Any) -> None:
-        fields = {**dict(self._spec), "identity": identity}
-        self._spec = build_spec(ReductionSpec, _ARGUMENTS, **fields)
-        self._declare(self._spec.declaration(), loader_for(self._spec))
+        fields = {**dict(self.spec), "identity": identity}
+        self._source = LazySource(spec_of("reduction", fields, _ARGUMENTS))
+        self._declare(self.spec.declaration(), loader_of(self._source))
 
     @property
     def reduce_type(self) -> str:
@@ -345,21 +352,21 @@ class ReductionKernel(ReductionCallable):
 
         For a placeholder that stands for a 16-bit float, that is ``float``.
         """
-        output = self._spec.outputs.params[0]
+        output = self.spec.outputs.params[0]
         default = output.type if output.is_placeholder else dtypes.lookup(output.type).accumulator
-        return self._spec.reduce_type or default
+        return self.spec.reduce_type or default
 
     @property
     def reduce_dims(self) -> bool:
         """As given to the constructor."""
-        return self._spec.reduce_dims
+        return self.spec.reduce_dims
 
     @property
     def preamble(self) -> str:
         """CUDA C++ in front of the kernel."""
-        return self._spec.preamble
+        return self.spec.preamble
 
     @property
     def options(self) -> tuple[str, ...]:
         """Compiler options."""
-        return self._spec.options
+        return self.spec.options

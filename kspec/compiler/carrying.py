@@ -21,7 +21,7 @@ import dataclasses
 import itertools
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from kspec.cpp.directives import Directive, HeaderName, definitions, header_names, named_by
@@ -48,11 +48,14 @@ class Collected:
         The given texts, with an ``#error`` in place of an include that names no header.
     looked_at : tuple of Path
         Every file that was looked for, there or not: a change of one may change the rest.
+    read : mapping of Path to str
+        The texts of those that are headers, as they were found.
     """
 
     headers: tuple[Header, ...]
     texts: tuple[str, ...]
     looked_at: tuple[Path, ...]
+    read: Mapping[Path, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,8 @@ class _Collector:
             for name, (found, text) in self._headers.items()
         )
         given = tuple(self._respelled(text, None) for text in texts)
-        return Collected(headers, given, tuple(self._search.looked_at))
+        read = {found.path: text for found, text in self._headers.values()}
+        return Collected(headers, given, tuple(self._search.looked_at), read)
 
     def _visit(self, text: str, includer: _Found | None) -> None:
         self._unread.append(text)

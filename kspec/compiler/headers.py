@@ -24,6 +24,7 @@ from kspec import config
 from kspec.compiler.carrying import Collected, collect, read_header
 from kspec.compiler.cuda.toolkit import find_headers
 from kspec.compiler.options import (
+    CompileOptions,
     defined_macros,
     include_dirs,
     pre_includes,
@@ -76,7 +77,14 @@ def standard_include_dir() -> Path:
 
 
 def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSource:
+    """Return the first of `carry`."""
+    return carry(source, target)[0]
+
+
+def carry(source: CudaSource, target: Target | None = None) -> tuple[CudaSource, Collected]:
     """Return the source with the headers it does not carry yet but that its options lead to.
+
+    Also return what was collected: the files that were read and looked for.
 
     Looks in the package's own directory, in those of ``-I`` options, for C++ compilers in those of
     ``CPATH``, for targets that NVRTC compiles for among our standard headers, and for ``cupy/`` in
@@ -108,7 +116,33 @@ def carry_headers(source: CudaSource, target: Target | None = None) -> CudaSourc
         headers=(*carried, *found.headers),
         options=without_include_dirs(source.options, {str(path) for path in own}),
     )
-    return source if result == source else result
+    return source if result == source else result, found
+
+
+def is_settled(
+    given: CudaSource, carried: CudaSource, collected: Collected, target: Target
+) -> bool:
+    """Return whether an image follows from options, the compiler, and what `carry` looked for.
+
+    It does not if the source needs headers of a toolkit or of CuPy, which are searched for in ways
+    of their own, or several programs.
+    """
+    if any(is_library(Path(name)) for name in include_dirs(given.options)):
+        return False
+    missing = missing_includes(carried)
+    if any(name.startswith("cupy/") for name in missing) or _reads_cupys(collected):
+        return False
+    if target.is_host:
+        return not any(name.startswith("cuda/") for name in missing)
+    options = CompileOptions.for_source(carried, target)
+    return not missing and given.backend == "nvrtc" and not options.relocatable
+
+
+def _reads_cupys(collected: Collected) -> bool:
+    names = [path for path in collected.looked_at if "cupy" in path.parts]
+    return bool(names) and any(
+        path.is_relative_to(place) for place in cupy_include_dirs() for path in names
+    )
 
 
 def _further_dirs(source: CudaSource, target: Target) -> Iterator[Path]:

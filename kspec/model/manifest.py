@@ -255,14 +255,15 @@ def _digest(text: str) -> str:
 
 def _module_data(entry: ModuleEntry) -> dict[str, Any]:
     data = asdict(entry)
-    data["kernels"] = [_declaration_data(kernel) for kernel in entry.kernels]
+    data["kernels"] = [declaration_data(kernel) for kernel in entry.kernels]
     del data["tuned"]
     if entry.tuned:
         data["tuned"] = {name: [*map(tuned_data, rows)] for name, rows in entry.tuned.items()}
     return data
 
 
-def _declaration_data(kernel: Declaration) -> dict[str, Any]:
+def declaration_data(kernel: Declaration) -> dict[str, Any]:
+    """Return a declaration as JSON can say it; `declaration_of` undoes it."""
     data: dict[str, Any] = {"kind": kernel.kind}
     for name, value in vars(kernel).items():
         data[name] = [*map(_param_data, value)] if isinstance(value, Signature) else value
@@ -320,7 +321,7 @@ def _module(data: dict[str, Any]) -> ModuleEntry:
         stem=data["stem"],
         spec=data["spec"],
         source_sha256=data["source_sha256"],
-        kernels=tuple(map(_declaration, data["kernels"])),
+        kernels=tuple(map(declaration_of, data["kernels"])),
         precompiled=tuple(data["precompiled"]),
         options=tuple(data["options"]),
         headers=tuple(data["headers"]),
@@ -346,7 +347,8 @@ def _image(data: dict[str, Any]) -> ImageEntry:
     return ImageEntry(**{**data, "archs": tuple(data["archs"]), "figures": figures})
 
 
-def _declaration(data: dict[str, Any]) -> Declaration:
+def declaration_of(data: dict[str, Any]) -> Declaration:
+    """Return the declaration of `declaration_data`; raise `ManifestError` for an unknown kind."""
     fields = dict(data)
     kind = fields.pop("kind")
     if kind == RawDeclaration.kind:

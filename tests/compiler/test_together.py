@@ -170,13 +170,13 @@ def test_what_another_process_has_made_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry that appears while this process waits is not compiled."""
-    from kspec import compiler
+    from kspec.compiler import compilation, image_key
     from kspec.model.stages import HOST, CudaSource
 
     made = Image("so", "host", b"\x7fELF", {"k": "k"})
     source = CudaSource("k.cu", 'extern "C" __global__ void k() {}', ("k",))
     other, mine = ImageCache(tmp_path), ImageCache(tmp_path)
-    key = compiler.image_key(source, HOST)
+    key = image_key(source, HOST)
     real = mine.alone
 
     def alone(one: str) -> object:
@@ -184,8 +184,8 @@ def test_what_another_process_has_made_is_found(
         return real(one)
 
     monkeypatch.setattr(mine, "alone", alone)
-    monkeypatch.setattr(compiler, "_compile", None)
-    assert compiler.compile_source(source, HOST, mine) == made
+    monkeypatch.setattr(compilation, "_compile", None)
+    assert compilation.compile_source(source, HOST, mine) == made
     assert (mine.statistics.misses, mine.statistics.disk_hits) == (0, 1)
 
 

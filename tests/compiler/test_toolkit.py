@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import subprocess
 import sys
@@ -189,7 +190,7 @@ def test_what_is_missing_is_what_is_advised(
     error: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.setattr(toolkit.importlib.metadata, "version", lambda name: "12.9.2")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "12.9.2")
     with pytest.raises(ToolNotFoundError) as caught, bindings_of("nvfatbin"):
         raise error
     assert str(caught.value).startswith(message)

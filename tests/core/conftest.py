@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kspec.model.stages import CudaSource
-from kspec.pipeline import LazySource
+from kspec.pipeline import FieldsSource, LazySource
 from kspec.runtime.kernels import loop_nest
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule
 from tests.devices import device, place
@@ -39,6 +39,7 @@ def gpu_items(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ElementwiseSched
         return made[-1]
 
     monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
     monkeypatch.setattr(loop_nest, "choose_items", on_a_gpu)
     yield made
     assert made

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kspec.model.stages import CudaSource
-from kspec.pipeline import LazySource
+from kspec.pipeline import FieldsSource, LazySource
 from kspec.runtime.kernels.accumulators import known_size
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from tests.devices import device, place
@@ -34,4 +34,5 @@ def gpu_code(monkeypatch: pytest.MonkeyPatch) -> None:
         return known_size(declared, binding) or SIZES[declared.accumulator]
 
     monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
     monkeypatch.setattr(FoldingCallable, "accumulator_size", true_size)

@@ -16,7 +16,7 @@ import pytest
 
 import kspec
 from kspec.model.stages import CudaSource
-from kspec.pipeline import LazySource
+from kspec.pipeline import FieldsSource, LazySource
 from kspec.runtime.kernels import loop_nest
 from tests.windows.reference import BOUNDARIES, correlate, neighbours
 from tests.windows.sums import REACHES, sum_in_numpy, sum_of_layers
@@ -47,6 +47,7 @@ def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return choose(*args, on_host=False, **keywords)
 
     monkeypatch.setattr(LazySource, "__call__", without_host)
+    monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
     monkeypatch.setattr(loop_nest, "choose_windows", on_a_gpu)
     yield texts
     assert texts

@@ -124,7 +124,7 @@ def _folder(path: Path, layer: bool) -> FolderReport:
     return FolderReport(
         path,
         _state(path, layer),
-        len(found),
+        sum(not one.is_note for one in found),
         sum(one.size for one in found),
         found[0].used if found else None,
         found[-1].used if found else None,

@@ -31,6 +31,7 @@ from kspec.compiler.cache.trust import OPEN, check_regular, read_trusted
 from kspec.dataclass import dataclass
 
 SUFFIX = ".image"
+NOTE_SUFFIX = ".note"  # of entries that lead to images (`kspec.compiler.memo`)
 _KEY = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}\.tmp|[\w.-]+-[a-z0-9_]{8}\.so|[0-9a-f]{64}\.lock")
 # Below the folder: images of the host device, as files while they are loaded.
@@ -56,12 +57,17 @@ class CacheFile:
     @property
     def key(self) -> str:
         """The key it is of."""
-        return self.path.name.removesuffix(SUFFIX)
+        return self.path.stem
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it leads to images, and is none."""
+        return self.path.suffix == NOTE_SUFFIX
 
 
-def entry_path(folder: Path, key: str) -> Path:
+def entry_path(folder: Path, key: str, suffix: str = SUFFIX) -> Path:
     """Return the file of a key."""
-    return folder / f"{key}{SUFFIX}"
+    return folder / f"{key}{suffix}"
 
 
 def read_file(path: Path) -> bytes:
@@ -173,7 +179,7 @@ def entries(folder: Path) -> tuple[CacheFile, ...]:
     found = [
         CacheFile(path, status.st_size, status.st_mtime)
         for path, status in _files(folder)
-        if path.suffix == SUFFIX and _KEY.fullmatch(path.stem)
+        if path.suffix in (SUFFIX, NOTE_SUFFIX) and _KEY.fullmatch(path.stem)
     ]
     return tuple(sorted(found, key=lambda one: (one.used, one.path.name)))
 

@@ -128,13 +128,30 @@ class ImageCache:
     def put(self, key: str, image: Image) -> None:
         """Keep an image; on disk too where that is possible."""
         self._images.keep(key, image)
+        self._write(key, image, folder.SUFFIX)
+
+    def recall(self, key: str) -> bytes | None:
+        """Return what was remembered under a key, or None; it is not counted, and never raises."""
+        for place in (*self.layers, self.directory):
+            found = self._read(place, key, folder.NOTE_SUFFIX)
+            if found is not None:
+                if place == self.directory:
+                    folder.touch(folder.entry_path(place, key, folder.NOTE_SUFFIX), time.time())
+                return found.code
+        return None
+
+    def remember(self, key: str, data: bytes) -> None:
+        """Keep bytes that lead to images: on disk, where that is possible."""
+        self._write(key, Image("note", "", data, {}), folder.NOTE_SUFFIX)
+
+    def _write(self, key: str, image: Image, suffix: str) -> None:
         data = pack_image(key, image)
         if self.limit is not None and len(data) > self.limit:
             return
         if self._is_refused(self.directory):
             return
         try:
-            folder.write_file(self.path(key), data)
+            folder.write_file(folder.entry_path(self.directory, key, suffix), data)
         except OSError as error:
             self._warn(
                 self.directory,
@@ -168,10 +185,10 @@ class ImageCache:
         with self._lock:
             return self._guards.setdefault(key, Turn())
 
-    def _read(self, place: Path, key: str) -> Image | None:
+    def _read(self, place: Path, key: str, suffix: str = folder.SUFFIX) -> Image | None:
         if self._is_refused(place):
             return None
-        path = folder.entry_path(place, key)
+        path = folder.entry_path(place, key, suffix)
         try:
             data = folder.read_file(path)
         except DistrustedError as error:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.metadata
 import os
 import sys
 from collections.abc import Iterator
@@ -195,6 +194,19 @@ def _load(library: _Library) -> Path | None:
     return path
 
 
+def library_file(name: str) -> Path | None:
+    """Return the file of a library that is loaded, or that would be; None if that is not known."""
+    library = _LIBRARIES[name]
+    sonames = tuple(soname for _, soname in library.places)
+    if any(map(_is_loaded, sonames)):
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
+        paths = {line.split(maxsplit=5)[-1] for line in maps.splitlines()}
+        found = [Path(one) for one in paths if Path(one).name.startswith(sonames)]
+        return found[0] if len(found) == 1 else None
+    place = _in_wheels(library.places)
+    return place[0] / place[1] if place else None
+
+
 def _is_loaded(soname: str) -> bool:
     try:
         ctypes.CDLL(soname, mode=os.RTLD_NOLOAD)
@@ -223,6 +235,8 @@ def _without_bindings(library: _Library, error: ImportError) -> str:
 
 def _version() -> str:
     """Return the version of the installed cuda-bindings."""
+    import importlib.metadata  # for messages only, and it imports the parser of e-mails
+
     try:
         return importlib.metadata.version("cuda-bindings")
     except importlib.metadata.PackageNotFoundError:  # on the path without its metadata

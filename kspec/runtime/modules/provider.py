@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kspec import config
 from kspec.cpp.name_expressions import find_symbol
 from kspec.dataclass import dataclass
-from kspec.errors import CompileError, ToolNotFoundError
+from kspec.errors import CompileError, ToolNotFoundError, ToolStoppedError
 from kspec.model.stages import (
     CudaSource,
     Figures,
@@ -103,11 +103,32 @@ class CompilingProvider(Provider):
         if config.jit_mode(self.jit) == "never":
             return None
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
+        from kspec.compiler.memo import recalled_image
+
+        cache = user_cache()
+        note = self._note(wanted, device, sanitize)
+        found = recalled_image(cache, note) if note else None
+        if found is not None:
+            return found
         from kspec.compiler import compile_source
 
         source = self.source(wanted)
         target = target_of(device, sanitize, source.backend)
-        return compile_source(source, target, user_cache())
+        return compile_source(source, target, cache, note=note)
+
+    def _note(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> str:
+        """Return the key of the note on an image; empty if there can be none."""
+        recipe = getattr(self.source, "recipe", "")
+        if not recipe:
+            return ""
+        from kspec.compiler import memo
+
+        if device.is_host:
+            return memo.image_note(recipe, wanted, *_host_compiler(sanitize))
+        from kspec.compiler.cuda.toolkit import library_file
+
+        capability = driver.compute_capability(device.ordinal)
+        return memo.image_note(recipe, wanted, capability, memo.file_stamp(library_file("nvrtc")))
 
     def compiles(self, wanted: Wanted, device: Device) -> bool:
         """Return whether it is allowed to compile, and has to: nothing is in the cache."""
@@ -185,6 +206,20 @@ def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nv
     from kspec.compiler.target import target_for_capability
 
     return target_for_capability(*driver.compute_capability(device.ordinal), backend)
+
+
+def _host_compiler(sanitize: tuple[str, ...]) -> tuple[object, ...]:
+    """Return what decides an image of the host device beside its source; empty without one."""
+    from kspec.compiler.host.command import find_compiler
+    from kspec.compiler.memo import dialect_digest, here
+
+    try:
+        key = find_compiler().key
+    except (ToolNotFoundError, ToolStoppedError):
+        key = ""  # the long way says it
+    environment = config.compiler_environment()
+    settings = environment, here() if environment else "", config.host_optimization()
+    return ("host", *sanitize), key, settings, dialect_digest()
 
 
 # One cache object for each directory of this process, so that locks and counters are shared

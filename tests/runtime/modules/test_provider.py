@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import compiler
+from kspec.compiler import compilation
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.model.stages import CudaSource, Image, Target
 from tests.devices import ArrayDevice
@@ -23,13 +23,13 @@ def compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("KSPEC_JIT", "auto")
     names: list[str] = []
-    real = compiler._compile
+    real = compilation._compile
 
     def spy(source: CudaSource, target: Target) -> Image:
         names.append(source.name_expressions[0])
         return real(source, target)
 
-    monkeypatch.setattr(compiler, "_compile", spy)
+    monkeypatch.setattr(compilation, "_compile", spy)
     return names
 
 
@@ -57,14 +57,14 @@ def test_eight_first_calls_compile_once(compiles: list[str], place: ArrayDevice)
 def test_different_specializations_compile_at_the_same_time(
     compiles: list[str], place: ArrayDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = compiler._compile
+    real = compilation._compile
     both = threading.Barrier(3)
 
     def together(source: CudaSource, target: Target) -> Image:
         both.wait(timeout=200)  # broken unless the other two get here too
         return real(source, target)
 
-    monkeypatch.setattr(compiler, "_compile", together)
+    monkeypatch.setattr(compilation, "_compile", together)
     kernel, other = add("add_parallel"), add("subtract_parallel", "z = x - y")
     x, y = place.array(np.ones(5, "float32")), place.array(np.ones(5, "float64"))
     with ThreadPoolExecutor(3) as pool:
@@ -179,7 +179,7 @@ class TestFailures:
             def missing(source: CudaSource, target: Target) -> Image:
                 raise ToolNotFoundError("no compiler")
 
-            patch.setattr(compiler, "_compile", missing)
+            patch.setattr(compilation, "_compile", missing)
             with pytest.raises(ToolNotFoundError, match="no compiler"):
                 kernel(x, x)
         assert place.numpy(kernel(x, x)).tolist() == [2]

@@ -20,7 +20,7 @@ import kspec
 from kspec.model import dtypes
 from kspec.model.stages import COLUMNS, FLAT, LINES, PACKS, CudaSource
 from kspec.model.tuning import Choice
-from kspec.pipeline import LazySource
+from kspec.pipeline import FieldsSource, LazySource
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.kernels import loop_nest as loop
 from kspec.runtime.kernels import reduction
@@ -89,6 +89,7 @@ def gpu_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys.modules[__name__], "TOLD", Told())
     monkeypatch.setattr(LazySource, "__call__", source_for_gpus)
+    monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
     monkeypatch.setattr(loop, "choose_host", choose_walk)
     monkeypatch.setattr(reduction, "split_axes", split_axes)
     monkeypatch.setattr(reduction, "choose_host", choose_fold)
