@@ -73,7 +73,7 @@ SEAMS = {
     ("kspec/host/shared_objects.py", "compiler"),
 }
 # Names that anybody may import: what they are in is above.
-ANYWHERE = {"kspec.__version__"}
+ANYWHERE = {"kspec.__version__", "kspec.__loaded__"}
 # A list of names for users, which is above what they name.
 LISTS = {("kspec/jit/__init__.py", "jit.kernel")}
 # Third-party module to the files that may import it, or layers, ending in "/".
@@ -243,7 +243,11 @@ def test_the_runtime_needs_no_authoring_library() -> None:
 
 # What each kind of process has no use for, so that it does not pay for importing it.
 COMMAND_LINE = ("typer", "rich", "hatchling")
-COMPILING = ("cuda.bindings.nvrtc", "cuda.bindings.nvfatbin", "kspec.compiler", "kspec.render")
+RUNNING_COMPILERS = (
+    *("cuda.bindings.nvrtc", "cuda.bindings.nvfatbin", "kspec.render"),
+    *("kspec.compiler.compilation", "kspec.compiler.cuda", "kspec.compiler.host"),
+)
+COMPILING = (*RUNNING_COMPILERS, "kspec.compiler")
 AUTHORING = ("pydantic", "jinja2", "kspec.spec", "kspec.render")
 NEVER = ("cuda.core", "kspec.build", *COMMAND_LINE)
 PROCESSES = {
@@ -255,7 +259,7 @@ PROCESSES = {
     "declaring": (
         "import kspec; kspec.ElementwiseKernel('T x', 'T y', 'y = x', 'f'); "
         "kspec.ReductionKernel('T x', 'T y', 'x', 'a + b', 'y = a', '0', 'g')",
-        (*NEVER, *COMPILING, "jinja2", "kspec.spec.loader", "tomllib", "subprocess"),
+        (*NEVER, *RUNNING_COMPILERS, "jinja2", "kspec.spec.loader", "tomllib", "subprocess"),
     ),
     "a generated call on the host device": (
         "import numpy as np; from kspec_kernels.math import squared_diff; "
@@ -271,7 +275,7 @@ PROCESSES = {
         "from kspec.pipeline import LazySource\n"
         "from kspec.compiler import compile_source\n"
         "from kspec.model.stages import Specialization, Target\n"
-        "source = LazySource(kernel._spec)(Specialization('f', (('T', 'float32'),)))\n"
+        "source = LazySource(kernel.spec)(Specialization('f', (('T', 'float32'),)))\n"
         "assert compile_source(source, Target('sm_90')).code",
         (*NEVER, "kspec.spec.loader", "cuda.bindings.nvfatbin"),
     ),

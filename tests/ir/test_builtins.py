@@ -371,11 +371,11 @@ def test_a_row_is_consistent(name: str) -> None:
 
 @pytest.mark.parametrize("signature", GROUPS, ids="-".join)
 def test_nvrtc_compiles_it(signature: Signature) -> None:
-    source = LazySource(kernel(signature)._spec)(Specialization("all_of", ()))
+    source = LazySource(kernel(signature).spec)(Specialization("all_of", ()))
     assert compiled(source, Target("compute_80")).code
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 def test_nvrtc_compiles_for(arch: str) -> None:
-    source = LazySource(kernel(("float32", "int32"))._spec)(Specialization("all_of", ()))
+    source = LazySource(kernel(("float32", "int32")).spec)(Specialization("all_of", ()))
     assert compiled(source, Target(arch)).code

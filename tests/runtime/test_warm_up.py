@@ -6,6 +6,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -84,7 +85,7 @@ def test_tasks_do_not_start_without_a_driver(
     assert started == ["version"]
 
 
-def test_a_declared_kernel_prepares_the_compiler_and_the_templates() -> None:
+def test_a_declared_kernel_prepares_the_compiler_and_the_templates(tmp_path: Path) -> None:
     code = """
 import sys, kspec
 from kspec.pipeline import prepare_elementwise, prepare_reduction
@@ -96,11 +97,11 @@ print("jinja2" in sys.modules, "cuda.bindings.nvrtc" in sys.modules)
 from kspec.render.environment import template_environment
 print(sorted(name for _, name in template_environment().cache.keys()))
 """
-    said = run_python(code, ROOT)
+    head = "import os; os.environ |= {'KSPEC_CACHE_DIR': %r, 'KSPEC_JIT': %r}\n"
+    said = run_python(head % (f"{tmp_path}/1", "auto") + code, ROOT)
     assert "True True" in said
     assert "elementwise.cu.j2" in said and "partials/fragment.cu.j2" in said
-    nothing = f"import os; os.environ['KSPEC_JIT'] = 'never'\n{code}"
-    assert "False False" in run_python(nothing, ROOT)
+    assert "False False" in run_python(head % (f"{tmp_path}/2", "never") + code, ROOT)
 
 
 @pytest.mark.parametrize("task", [prepare_elementwise, prepare_reduction])

@@ -1,4 +1,4 @@
-"""Compiled images by key: in memory, in read-only layers, in a folder; and nothing else.
+"""Compiled images by key: in memory, in read-only layers, in a folder; and notes on them.
 
 ::
 
@@ -13,6 +13,7 @@ miss.  `kspec.compiler.key` makes the keys, `kspec.compiler.cache.entry` the byt
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -128,38 +129,47 @@ class ImageCache:
     def put(self, key: str, image: Image) -> None:
         """Keep an image; on disk too where that is possible."""
         self._images.keep(key, image)
-        self._write(key, image, folder.SUFFIX)
-
-    def recall(self, key: str) -> bytes | None:
-        """Return what was remembered under a key, or None; it is not counted, and never raises."""
-        for place in (*self.layers, self.directory):
-            found = self._read(place, key, folder.NOTE_SUFFIX)
-            if found is not None:
-                if place == self.directory:
-                    folder.touch(folder.entry_path(place, key, folder.NOTE_SUFFIX), time.time())
-                return found.code
-        return None
-
-    def remember(self, key: str, data: bytes) -> None:
-        """Keep bytes that lead to images: on disk, where that is possible."""
-        self._write(key, Image("note", "", data, {}), folder.NOTE_SUFFIX)
-
-    def _write(self, key: str, image: Image, suffix: str) -> None:
-        data = pack_image(key, image)
-        if self.limit is not None and len(data) > self.limit:
-            return
-        if self._is_refused(self.directory):
+        entry = pack_image(key, image)
+        if self._is_too_large(entry) or self._is_refused(self.directory):
             return
         try:
-            folder.write_file(folder.entry_path(self.directory, key, suffix), data)
+            self._write(key, entry, folder.SUFFIX)
         except OSError as error:
             self._warn(
                 self.directory,
                 f"kspec cannot write its cache {self.directory} ({error.strerror or error}): "
                 "compiled kernels are kept in memory only; KSPEC_CACHE_DIR names another place",
             )
-            return
-        if self.limit is not None and _chance() * self.limit < len(data) * _PARTS:
+
+    def recall(self, key: str) -> bytes | None:
+        """Return the bytes that were remembered under a key, or None.
+
+        It never raises, warns or counts: the image that the bytes lead to does.
+        """
+        for place in (*self.layers, self.directory):
+            path = folder.entry_path(place, key, folder.NOTE_SUFFIX)
+            with contextlib.suppress(OSError, LoadError):
+                if distrusted_folder(place):
+                    continue
+                found = unpack_image(folder.read_file(path), key)
+                if place == self.directory:
+                    folder.touch(path, time.time())
+                return found.code
+        return None
+
+    def remember(self, key: str, data: bytes) -> None:
+        """Keep bytes that lead to images: on disk, where that is possible."""
+        entry = pack_image(key, Image("note", "", data, {}))
+        if not self._is_too_large(entry) and not distrusted_folder(self.directory):
+            with contextlib.suppress(OSError):
+                self._write(key, entry, folder.NOTE_SUFFIX)
+
+    def _is_too_large(self, entry: bytes) -> bool:
+        return self.limit is not None and len(entry) > self.limit
+
+    def _write(self, key: str, entry: bytes, suffix: str) -> None:
+        folder.write_file(folder.entry_path(self.directory, key, suffix), entry)
+        if self.limit is not None and _chance() * self.limit < len(entry) * _PARTS:
             folder.sweep(self.directory, self.limit, key)
 
     def failure(self, key: str) -> CompileError | None:
@@ -185,10 +195,10 @@ class ImageCache:
         with self._lock:
             return self._guards.setdefault(key, Turn())
 
-    def _read(self, place: Path, key: str, suffix: str = folder.SUFFIX) -> Image | None:
+    def _read(self, place: Path, key: str) -> Image | None:
         if self._is_refused(place):
             return None
-        path = folder.entry_path(place, key, suffix)
+        path = folder.entry_path(place, key)
         try:
             data = folder.read_file(path)
         except DistrustedError as error:
