@@ -11,7 +11,6 @@ Errors carry them (`kspec.errors.KspecError.diagnostics`), builds return them, a
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -98,6 +97,8 @@ def by_place(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """Return a message for an unknown key that suggests the nearest one."""
+    import difflib
+
     options = sorted(allowed)
     near = difflib.get_close_matches(key, options, 1)
     if near:

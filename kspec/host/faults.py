@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kspec.cpp import call_sites
 from kspec.errors import HostFault
 from kspec.host import runtime
 
@@ -34,6 +33,8 @@ def fault_of(
     line_of : callable or None
         Returns the text of a line of a file.
     """
+    from kspec.cpp import call_sites
+
     kind, message = record.kind.decode(), record.message.decode(errors="replace")
     where = _position(record, code)
     message = _PLACE.sub(lambda found: _place(code, int(found[1], 16)), message)

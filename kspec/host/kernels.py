@@ -24,15 +24,14 @@ from typing import TYPE_CHECKING, Any
 from kspec import config
 from kspec.dataclass import dataclass
 from kspec.host import runtime
-from kspec.host.faults import fault_of
 from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
-from kspec.host.recording import Recording, Variable, read_recording
-from kspec.host.sampling import EVENTS, Range, parts, sampled_runs
 from kspec.locks import Turn
 from kspec.model.checks import REVIEW
 
 if TYPE_CHECKING:
     from kspec.host.modules import NativeModule
+    from kspec.host.recording import Recording, Variable
+    from kspec.host.sampling import Range
 
 _ENDLESS = 1e9  # seconds, which the system's clocks can count; no timeout is that long
 
@@ -148,6 +147,9 @@ class NativeKernel:
         if REVIEW not in self.modes:
             self._run(sizes, threads, seconds, options)
             return None
+        from kspec.host.recording import read_recording
+        from kspec.host.sampling import EVENTS, sampled_runs
+
         alone = self.modes == (REVIEW,) and order == "forward" and not cooperative
         runs = sampled_runs(math.prod(grid), -(-math.prod(block) // _WARP))
         # It is compiled for large grids only.
@@ -169,6 +171,8 @@ class NativeKernel:
         plain: runtime.NativeOptions,
     ) -> None:
         """Run the kernel and record some blocks; all others run in the kernel beside it."""
+        from kspec.host.sampling import parts
+
         if beside is None:
             _look_at(options, runs, 1)
             self._run(sizes, threads, seconds, options)
@@ -213,6 +217,8 @@ class NativeKernel:
             if outcome & runtime.PRINTED:
                 text = run.printed().decode(errors="replace")
             if outcome & (runtime.FAULT | runtime.INTERRUPT):
+                from kspec.host.faults import fault_of
+
                 fault = fault_of(
                     run.fault().contents, self.name, self._module.image.code, self.line_of
                 )

@@ -10,15 +10,16 @@ import functools
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kspec.cpp.name_expressions import ADVICE
 from kspec.dataclass import dataclass
 from kspec.errors import LoadError
 from kspec.host import runtime
 from kspec.host.kernels import TABLES, NativeKernel, Region
-from kspec.host.recording import Variable
 from kspec.model.stages import Image
+
+if TYPE_CHECKING:
+    from kspec.host.recording import Variable
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class NativeModule:
 
     def list_variables(self) -> tuple[Variable, ...]:
         """Return the global variables, for reviews."""
+        from kspec.host.recording import Variable
+
         return tuple(
             Variable(
                 name,
@@ -129,6 +132,8 @@ class NativeModule:
     def _symbol(self, name: str, prefix: str) -> str:
         symbol = self.image.symbols.get(name, name)
         if not symbol.startswith(prefix) or not hasattr(self._library, symbol):
+            from kspec.cpp.name_expressions import ADVICE
+
             known = [key for key, value in self.image.symbols.items() if value.startswith(prefix)]
             have = f"; the module has {', '.join(sorted(known))}" if known else ""
             asked = _name_of(self.image.symbols, name)

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.model.dimensions import core_names
-from kspec.model.neighbours.samples import Sample
-from kspec.model.neighbours.windows import Sizes, Window
-from kspec.model.raw.launch_rules import LaunchRules
-from kspec.model.raw.template import RawTemplate
 from kspec.model.signature import CParam, Param, Signature
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.samples import Sample
+    from kspec.model.neighbours.windows import Sizes, Window
+    from kspec.model.raw.launch_rules import LaunchRules
+    from kspec.model.raw.template import RawTemplate
 
 # Sums that outputs of a reduction may be (`ReductionDeclaration.sums`).
 SUMS_OF_ELEMENTS, SUMS_OF_VALUES, MEANS = "elements", "values", "means"
@@ -297,6 +299,12 @@ class ReductionDeclaration(_Generated):
         return "its spec lists forms without 'reduce'" if self.forms_only else self.overwrites
 
 
+def _no_rules() -> LaunchRules:
+    from kspec.model.raw.launch_rules import LaunchRules
+
+    return LaunchRules()
+
+
 @dataclass(frozen=True)
 class RawDeclaration:
     """Declaration of a raw kernel.
@@ -321,7 +329,7 @@ class RawDeclaration:
     name_expressions: tuple[str, ...]
     params: tuple[CParam, ...] | None = None
     doc: str = ""
-    rules: LaunchRules = field(default_factory=LaunchRules)
+    rules: LaunchRules = field(default_factory=_no_rules)
     structs: tuple[tuple[str, str], ...] = ()
     cooperative: bool = False
     backward: str = ""
@@ -340,6 +348,8 @@ class RawDeclaration:
     @property
     def template(self) -> RawTemplate:
         """Its template parameters: types of its parameters, and integers."""
+        from kspec.model.raw.template import RawTemplate
+
         return RawTemplate.of(self.rules.template, self.params or ())
 
     @property

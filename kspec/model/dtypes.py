@@ -13,14 +13,16 @@ by them.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import re
+from typing import TYPE_CHECKING
 
 from kspec.dataclass import dataclass
 from kspec.errors import UnknownTypeError
-from kspec.model import structs
+
+if TYPE_CHECKING:
+    from kspec.model import structs
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,8 @@ def canonical_name(spelling: str) -> str:
 
 def unknown_type(spelling: str) -> str:
     """Return a message for a spelling that `canonical_name` does not know."""
+    import difflib
+
     bare = spelling.lstrip("<>=|")
     if spelling[:1] == ">" and (bare in _ALIASES or bare in _BY_NAME):
         return (
@@ -257,6 +261,8 @@ def unknown_type(spelling: str) -> str:
 @functools.cache
 def _made(spelling: str) -> DType | None:
     """Return the row of a dtype outside the table: a struct, ``V<n>`` (n raw bytes), a texture."""
+    from kspec.model import structs
+
     if spelling == TEXTURE.name:
         return TEXTURE
     if spelling.lstrip().startswith("{"):
@@ -277,6 +283,8 @@ def struct_dtype(struct: structs.StructText) -> DType:
         If a field's type is unknown, or its offset, the size or the alignment is one that no
         C++ struct has; the message names the field.
     """
+    from kspec.model import structs
+
     rows = [_field_dtype(field) for field in struct.fields]
     canonical, layout = structs.check_layout(
         struct,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
@@ -33,7 +33,6 @@ from kspec.model.declaration import (
 )
 from kspec.model.dimensions import bind_core, core_shape, core_signature, split_core
 from kspec.model.neighbours.binding import BoundNeighbours, bind_neighbours
-from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -43,6 +42,9 @@ from kspec.model.shapes import (
     reduced_shape,
 )
 from kspec.model.signature import Param
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 
 Binding = tuple[tuple[str, str], ...]
 

@@ -12,23 +12,25 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.errors import ManifestError
-from kspec.model.coverage import Coverage
 from kspec.model.declaration import (
     Declaration,
     ElementwiseDeclaration,
     RawDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.neighbours.samples import Sample
-from kspec.model.neighbours.windows import Window
-from kspec.model.raw.launch_rules import LaunchRules
 from kspec.model.signature import CParam, Param, Signature
 from kspec.model.stages import Figures
-from kspec.model.tuning import Tuned, tuned_data, tuned_of
+
+if TYPE_CHECKING:
+    from kspec.model.coverage import Coverage
+    from kspec.model.neighbours.samples import Sample
+    from kspec.model.neighbours.windows import Window
+    from kspec.model.raw.launch_rules import LaunchRules
+    from kspec.model.tuning import Tuned
 
 SCHEMA = 3
 FILE_NAME = "manifest.json"
@@ -254,6 +256,8 @@ def _digest(text: str) -> str:
 
 
 def _module_data(entry: ModuleEntry) -> dict[str, Any]:
+    from kspec.model.tuning import tuned_data
+
     data = asdict(entry)
     data["kernels"] = [declaration_data(kernel) for kernel in entry.kernels]
     del data["tuned"]
@@ -316,6 +320,8 @@ def _c_param_data(param: CParam) -> dict[str, Any]:
 
 
 def _module(data: dict[str, Any]) -> ModuleEntry:
+    from kspec.model.tuning import tuned_of
+
     image = data["image"]
     return ModuleEntry(
         stem=data["stem"],
@@ -332,6 +338,8 @@ def _module(data: dict[str, Any]) -> ModuleEntry:
 
 
 def _coverage(data: dict[str, Any]) -> Coverage:
+    from kspec.model.coverage import Coverage
+
     types, layouts = data["types"], tuple(data["layouts"])
     if not isinstance(types, dict):
         return Coverage(data["line"], tuple(types), layouts)
@@ -377,15 +385,21 @@ def _param(data: dict[str, Any]) -> Param:
 
 
 def _window(data: dict[str, Any]) -> Window:
+    from kspec.model.neighbours.windows import Window
+
     reach = tuple((before, after) for before, after in data["reach"])
     return Window(**{**data, "reach": reach, "boundaries": tuple(data["boundaries"])})
 
 
 def _sample(data: dict[str, Any]) -> Sample:
+    from kspec.model.neighbours.samples import Sample
+
     return Sample(**{**data, "boundaries": tuple(data["boundaries"])})
 
 
 def _raw(fields: dict[str, Any]) -> RawDeclaration:
+    from kspec.model.raw.launch_rules import LaunchRules
+
     params, rules = fields["params"], fields.pop("rules", None)
     fields["name_expressions"] = tuple(fields["name_expressions"])
     fields["params"] = None if params is None else tuple(CParam(**one) for one in params)

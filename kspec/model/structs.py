@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kspec.cpp.names import KEYWORDS, is_identifier
+from kspec.cpp.names import KEYWORDS
 from kspec.dataclass import dataclass
 from kspec.errors import UnknownTypeError
 from kspec.limits import ITEM_BYTES, NESTING
@@ -45,6 +45,8 @@ class FieldText:
     offset: int | None = None
 
     def __str__(self) -> str:
+        from kspec.cpp.names import is_identifier
+
         name = self.name if is_identifier(self.name) else json.dumps(self.name)
         extents = "".join(f"[{extent}]" for extent in self.shape)
         at = "" if self.offset is None else f" @ {self.offset}"
@@ -134,6 +136,8 @@ class _Parser:
         return StructText(tuple(fields), numbers.get("size"), numbers.get("align"))
 
     def _field(self) -> FieldText:
+        from kspec.cpp.names import is_identifier
+
         name = self._peek()
         if name.startswith('"') and len(name) > 1:
             name = str(json.loads(name))
@@ -249,6 +253,8 @@ def _size_and_alignment(struct: StructText, end: int, minimum: int) -> tuple[int
 
 def member_names(struct: StructText) -> tuple[str, ...]:
     """Return the C++ names of the fields: NumPy's, or ``field_<k>`` where it cannot."""
+    from kspec.cpp.names import is_identifier
+
     taken = {field.name for field in struct.fields}
     members = []
     for number, field in enumerate(struct.fields):

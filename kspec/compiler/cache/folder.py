@@ -22,7 +22,6 @@ import errno
 import fcntl
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +90,8 @@ def write_file(path: Path, data: bytes) -> None:
     OSError
         If that is not possible; the folder is then as it was.
     """
+    import tempfile  # a process that finds all it looks for writes nothing
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
@@ -246,6 +247,8 @@ def file_clock(folder: Path) -> float:
     What is there may have any date, so a new file is asked; 0 if none can be made: then nothing is
     old.
     """
+    import tempfile
+
     try:
         descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
     except OSError:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import time
 import warnings
 import weakref
@@ -23,11 +22,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kspec import config
 from kspec.compiler.cache import folder
-from kspec.compiler.cache.counters import CacheStatistics, add_counts
 from kspec.compiler.cache.entry import pack_image, unpack_image
 from kspec.compiler.cache.trust import DistrustedError, distrusted_folder
 from kspec.errors import CompileError, LoadError
@@ -35,12 +33,16 @@ from kspec.files import is_file
 from kspec.locks import Turn, make_lock
 from kspec.model.stages import Image
 
+if TYPE_CHECKING:
+    from kspec.compiler.cache.counters import CacheStatistics
+
 # A write sweeps with so much of a chance for each byte that, on average, one does whenever this
 # part of the limit was written, by whichever processes, without a count.
 _PARTS = 32
 # Seconds to wait for another process that compiles the same: longer than compilers take.
 _PATIENCE = 120.0
 _IN_MEMORY = 1024  # images, and failures, that are also kept in memory
+_COUNTERS = ("memory_hits", "disk_hits", "layer_hits", "misses", "damaged")  # `CacheStatistics`
 _warned: dict[Path, object] = {}  # folders that this process has warned of
 
 T = TypeVar("T")
@@ -75,7 +77,7 @@ class ImageCache:
         self._failures: _Latest[CompileError] = _Latest()
         self._guards: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._lock = make_lock()
-        self._counts = dict.fromkeys(vars(CacheStatistics()), 0)
+        self._counts = dict.fromkeys(_COUNTERS, 0)
         weakref.finalize(self, _keep_counts, self.directory, self._counts, os.getpid())
 
     @classmethod
@@ -89,6 +91,8 @@ class ImageCache:
     @property
     def statistics(self) -> CacheStatistics:
         """A snapshot of the counters."""
+        from kspec.compiler.cache.counters import CacheStatistics
+
         with self._lock:
             return CacheStatistics(**self._counts)
 
@@ -263,10 +267,12 @@ class _Latest(Generic[T]):
 
 
 def _chance() -> float:
-    return random.random()
+    return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 def _keep_counts(directory: Path, counts: Mapping[str, int], process: int) -> None:
     """Add the counters of a cache that is gone to those of its directory."""
+    from kspec.compiler.cache.counters import CacheStatistics, add_counts
+
     if process == os.getpid():  # a fork has the counts of its parent
         add_counts(directory, CacheStatistics(**counts))

@@ -18,7 +18,6 @@ else is accepted, so that what comes out can be compiled.
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
@@ -343,6 +342,8 @@ class _Translator:
         return python
 
     def _unknown(self, name: str) -> str:
+        import difflib
+
         usable = [one for one, known in self._names.items() if not isinstance(known, RefusedName)]
         near = difflib.get_close_matches(name, usable, 1)
         if near:

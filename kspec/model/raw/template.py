@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from kspec.cpp.name_expressions import template_arguments
 from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.signature import CParam
@@ -59,11 +58,15 @@ class RawTemplate:
 
     def types_of(self, expression: str) -> dict[str, str]:
         """Return the C++ types of a name expression, by placeholder."""
+        from kspec.cpp.name_expressions import template_arguments
+
         pairs = zip(self.names, template_arguments(expression), strict=False)
         return {name: text for name, text in pairs if name in self.letters}
 
     def values_of(self, expression: str) -> dict[str, int]:
         """Return the integers of a name expression, by name."""
+        from kspec.cpp.name_expressions import template_arguments
+
         pairs = zip(self.names, template_arguments(expression), strict=False)
         found = {name: integer_of(text) for name, text in pairs if name not in self.letters}
         return {name: value for name, value in found.items() if value is not None}
@@ -92,6 +95,8 @@ class RawTemplate:
 
     def spelled(self, like: str, types: Mapping[str, str], values: Mapping[str, int]) -> str:
         """Return the name expression with other types and integers, which is spelt like one."""
+        from kspec.cpp.name_expressions import template_arguments
+
         words = dict(zip(self.names, template_arguments(like), strict=False))
         texts = []
         for name in self.names:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
@@ -16,8 +16,6 @@ from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
 from kspec.model.neighbours.binding import NO_NEIGHBOURS, BoundNeighbours
-from kspec.model.neighbours.samples import BoundSample
-from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
@@ -28,8 +26,11 @@ from kspec.runtime.libraries.stream_order import stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.item_schedule import is_small
 from kspec.runtime.schedules.strides import Strides
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.samples import BoundSample
+    from kspec.model.neighbours.windows import BoundWindow
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,12 @@ def place_of(operand: Operand) -> Place | None:
         return None
     written = operand.is_output or param.non_const
     item, _ = operand.item
-    large = bool(item) and not is_small(dtypes.lookup(view.dtype).itemsize, item)
+    if item:
+        from kspec.runtime.schedules.item_schedule import is_small
+
+        large = not is_small(dtypes.lookup(view.dtype).itemsize, item)
+    else:
+        large = False
     return Place(param.name, view, written, operand.is_gathered, len(item), large)
 
 

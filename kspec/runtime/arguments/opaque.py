@@ -4,26 +4,26 @@
 >>> kind_of(Symbol("table", 2**40, 64, Device("cuda", 1), None)), kind_of(3.0)
 ('pointer', '')
 
-CuPy's are known by the names of their classes, so that CuPy need not be imported.
+All are known by the names of their classes, so that neither CuPy nor the modules of these need be
+imported.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from kspec.runtime.driver.device import Device
-from kspec.runtime.memory.symbol import Symbol
-from kspec.runtime.texture import CUDAarray, SurfaceObject, TextureObject
 
 TEXTURE, SURFACE, TEXTURE_ARRAY = "TextureObject", "SurfaceObject", "CUDAarray"
 POINTER, STRUCT = "pointer", "struct"
 HANDLES = (TEXTURE, SURFACE)
 
-_OWN: dict[type, str] = {
-    TextureObject: TEXTURE,
-    SurfaceObject: SURFACE,
-    CUDAarray: TEXTURE_ARRAY,
-    Symbol: POINTER,
+_OWN = {
+    ("kspec.runtime.texture.objects", "TextureObject"): TEXTURE,
+    ("kspec.runtime.texture.objects", "SurfaceObject"): SURFACE,
+    ("kspec.runtime.texture.array", "CUDAarray"): TEXTURE_ARRAY,
+    ("kspec.runtime.memory.symbol", "Symbol"): POINTER,
 }
 _CUPY = {
     ("cupy.cuda.texture", "TextureObject"): TEXTURE,
@@ -43,10 +43,18 @@ def kind_of(value: object) -> str:
 @functools.lru_cache(maxsize=256)
 def _kind(kind: type) -> str:
     for one in kind.__mro__:
-        found = _OWN.get(one) or _CUPY.get((one.__module__, one.__name__))
+        name = one.__module__, one.__name__
+        found = _OWN.get(name) or _CUPY.get(name)
         if found:
             return found
     return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _own(kind: type) -> str:
+    """Return the kind of a class of kspec's; empty for all others."""
+    found = (_OWN.get((one.__module__, one.__name__)) for one in kind.__mro__)
+    return next(filter(None, found), "")
 
 
 def is_cupys(value: object) -> bool:
@@ -64,13 +72,15 @@ def device_of(value: object) -> Device | None:
 
     CuPy's textures and surfaces do not, but are on a CUDA device: `needs_cuda`.
     """
-    if isinstance(value, Symbol):
-        return value.place
-    if isinstance(value, TextureObject | SurfaceObject):
-        return value.device
-    if kind_of(value) == POINTER:
-        return Device("cuda", value.device_id)  # type: ignore[attr-defined]
-    return None
+    known: Any = value
+    own = _own(type(value))  # type: ignore[arg-type]
+    if own == POINTER:
+        place: Device = known.place
+        return place
+    if own in HANDLES:
+        device: Device | None = known.device
+        return device
+    return Device("cuda", known.device_id) if kind_of(value) == POINTER else None
 
 
 def needs_cuda(value: object) -> bool:

@@ -31,17 +31,19 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kspec.dataclass import dataclass
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.codegen import CallType, compile_call, make_function, render_call
-from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
 from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.stream_order import stream_handle
+
+if TYPE_CHECKING:
+    from kspec.runtime.callcache.codegen import CallType
+    from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
 
 CallFunction = Callable[..., Any]
 PlanT = TypeVar("PlanT")
@@ -225,15 +227,21 @@ class CacheEntry:
 
     def make_call(self) -> CallFunction:
         """Return the function; it must be called once only."""
+        from kspec.runtime.callcache.codegen import render_call
+
         call = self._compile(render_call(self.calls))
         self._call = weakref.ref(call)
         return call
 
     def make_call_or(self, otherwise: Callable[..., Any]) -> CallFunction:
         """Return a function for calls that have a plan; others go to `otherwise`, as to `check`."""
+        from kspec.runtime.callcache.codegen import render_call
+
         return self._compile(render_call(self.calls), check=otherwise)
 
     def _compile(self, text: str, **others: Any) -> CallFunction:
+        from kspec.runtime.callcache.codegen import make_function
+
         names: dict[str, Any] = {
             "Refused": Refused,
             "check": self.check,
@@ -280,6 +288,8 @@ class CacheEntry:
         return result
 
     def _answer_any_shape(self) -> None:
+        from kspec.runtime.callcache.codegen import render_call
+
         call: Any = self._call()
         if call is not None and self.calls.has_dynamic_shape:
             other: Any = self._compile(render_call(self.calls, any_shape=True))
@@ -287,6 +297,8 @@ class CacheEntry:
             self.has_dynamic = True
 
     def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:
+        from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
+
         plan = make_plan(prepared) if prepared.growth is not None else None
         if plan is not None:
             if len(self.dynamic_plans) >= _MAX_DYNAMIC:
@@ -300,6 +312,8 @@ def layout_function(kind: type, alignment: int) -> Callable[[Any], tuple[Any, ..
 
     The layout is the value of `Access.exact`, and the address modulo `alignment`.
     """
+    from kspec.runtime.callcache.codegen import compile_call
+
     access = access_of(kind)
     if access is None:
         return None

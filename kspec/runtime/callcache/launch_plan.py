@@ -16,7 +16,7 @@ import itertools
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.dataclass import dataclass
@@ -24,11 +24,10 @@ from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
-from kspec.model.neighbours.windows import BOUNDARIES
 from kspec.runtime.arguments.binding import Operand, place_of
 from kspec.runtime.arguments.checks import Guard
 from kspec.runtime.arguments.opaque import TEXTURE, kind_of
-from kspec.runtime.callcache.param_buffer import ParameterBuffer, ParameterBuffers
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.driver.launch import Launch
@@ -36,13 +35,14 @@ from kspec.runtime.libraries.aliasing import MayOverlap, distances
 from kspec.runtime.libraries.array_access import Maker, maker
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import after_launch, after_plan, follow
-from kspec.runtime.memory.workspace import KeptScratch, Scratch
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Growth
-from kspec.runtime.schedules.item_schedule import pack_core
 from kspec.runtime.schedules.marshal import PackedParameters
-from kspec.runtime.schedules.window_schedule import boundary_value, pack_window
+
+if TYPE_CHECKING:
+    from kspec.runtime.callcache.param_buffer import ParameterBuffer
+    from kspec.runtime.memory.workspace import KeptScratch
 
 Refusal = Callable[[Any, Sequence[Any]], bool]
 
@@ -132,6 +132,8 @@ class Prepared:
         rest : sequence of bytes
             Result of `parameters`.
         """
+        from kspec.runtime.memory.workspace import KeptScratch
+
         first, device, stream = self.first, self.device, self.launch.stream
         nbytes, tickets = self.scratch, self.tickets
 
@@ -156,6 +158,8 @@ class Prepared:
         return self.finished()
 
     def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:
+        from kspec.runtime.memory.workspace import Scratch
+
         launch = self.launch
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
             if launch.host.modes:
@@ -210,13 +214,20 @@ def pack_operand(operand: Operand, binding: Binding) -> bytes:
             None, marshal.convert_scalar(operand.value, dtype, operand.where), dtype
         )
     if operand.sample is not None:
+        from kspec.model.neighbours.windows import BOUNDARIES
+        from kspec.runtime.schedules.window_schedule import boundary_value
+
         value = boundary_value(operand.sample.value, view.dtype, operand.where)
         return marshal.pack_sampled(view, BOUNDARIES.index(operand.sample.boundary), value)
     if param.raw:
         return marshal.pack_raw(view)
     if operand.window is not None:
+        from kspec.runtime.schedules.window_schedule import pack_window
+
         return pack_window(operand.window, view, operand.where)
     if param.core:
+        from kspec.runtime.schedules.item_schedule import pack_core
+
         return pack_core(view, len(param.core))
     if param.non_const or operand.is_output:
         return marshal.pack_pointer(view)

@@ -14,7 +14,6 @@ import weakref
 from collections import deque
 from typing import Any
 
-from kspec.cpp.name_expressions import ADVICE
 from kspec.errors import DriverError, LoadError
 from kspec.runtime.driver import api as driver
 
@@ -78,6 +77,8 @@ class DriverModule:
 
     def _others(self, wanted: str) -> str:
         """Return the names of its kernels, as far as the driver tells them, and advice."""
+        from kspec.cpp.name_expressions import ADVICE
+
         names = self.kernel_names()
         if names is None:
             return ""

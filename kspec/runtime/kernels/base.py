@@ -10,13 +10,12 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from kspec.dataclass import dataclass
 from kspec.errors import NotCompiledError, ShapeError
-from kspec.model.backward import Backward
 from kspec.model.checks import Checks
 from kspec.model.declaration import PLACES, Declaration, GeneratedDeclaration
 from kspec.model.infer import Binding, param_dtype
@@ -24,16 +23,17 @@ from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
-from kspec.runtime.arguments.param_info import ParamInfo
 from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache, types_of
-from kspec.runtime.callcache.codegen import ArgumentCode, CallType, argument_code
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
-from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.kernels.bound import Bound
-from kspec.runtime.libraries.lookup import default_library
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.loader import KernelLoader
+
+if TYPE_CHECKING:
+    from kspec.model.backward import Backward
+    from kspec.runtime.arguments.param_info import ParamInfo
+    from kspec.runtime.callcache.codegen import ArgumentCode
+    from kspec.runtime.kernels.bound import Bound
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)
@@ -131,6 +131,8 @@ class KernelCallable(Generic[DeclarationT]):
     @functools.cached_property
     def backward(self) -> Backward | None:
         """Computation of the kernel's gradients; None if its spec has no `backward`."""
+        from kspec.model.backward import Backward
+
         if self._gradients is None:
             return None
         kernel = self._gradients()
@@ -162,12 +164,16 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
     @property
     def in_params(self) -> tuple[ParamInfo, ...]:
         """Declared inputs."""
+        from kspec.runtime.arguments.param_info import ParamInfo
+
         inputs = self._declaration.inputs
         return tuple(ParamInfo.of(one, is_const=not one.non_const) for one in inputs)
 
     @property
     def out_params(self) -> tuple[ParamInfo, ...]:
         """Declared outputs."""
+        from kspec.runtime.arguments.param_info import ParamInfo
+
         return tuple(ParamInfo.of(one, is_const=False) for one in self._declaration.outputs)
 
     @property
@@ -233,6 +239,8 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
         `size`: of the loop, if the caller has said it; -1 if not, which raw outputs need.
         """
+        from kspec.runtime.libraries.lookup import default_library
+
         outputs = self._declaration.outputs
         if call.outputs or not len(outputs):
             return call
@@ -263,6 +271,8 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         The parameters are those of `CallType`, how many arrays without a declared parameter there
         are between inputs and outputs, and the method that checks such a call.
         """
+        from kspec.runtime.callcache.codegen import CallType, argument_code
+
         declaration = self._declaration
         seen = getattr(declaration, "raw_views", ())
         arguments: list[ArgumentCode] = []
@@ -284,6 +294,9 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""
+        from kspec.runtime.callcache.param_buffer import ParameterBuffers
+        from kspec.runtime.kernels.bound import Bound
+
         values = [one.value for one in prepared.operands]
         on_host, stream = prepared.device.is_host, prepared.launch.stream
         again = functools.partial(call, *values, stream=stream)

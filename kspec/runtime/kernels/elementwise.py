@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
@@ -31,11 +31,13 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.gpu import is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
-from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
+
+if TYPE_CHECKING:
+    from kspec.runtime.kernels.bound import Bound
 
 
 class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):

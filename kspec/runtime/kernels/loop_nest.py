@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.checks import RACE
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, adjoint_window, param_dtype
-from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
 from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
@@ -34,9 +34,11 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_single,
     own_choice,
 )
-from kspec.runtime.schedules.item_schedule import ItemMember, choose_groups, choose_items
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
-from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.windows import BoundWindow
+    from kspec.runtime.schedules.item_schedule import ItemMember
 
 _MOST_APART = 1 << 20  # elements that get a thread each where races are looked for
 
@@ -85,6 +87,8 @@ def make_loop(
     looped = [operands[k] for k in numbers]
     strides = [_broadcast_strides(operand, shape) for operand in looped]
     if windows:
+        from kspec.runtime.schedules.window_schedule import choose_windows, pack_window
+
         gathers = declaration.adjoint is not None
         packed = []
         if gathers:
@@ -113,6 +117,8 @@ def make_loop(
         return Loop(schedule, raw_ndims(operands), tuple(packed))
     axes = collapse(shape, strides, keep_order=declaration.ordered, merge=merge)
     if declaration.has_core:
+        from kspec.runtime.schedules.item_schedule import choose_groups, choose_items
+
         rows = [item_member(operand, binding) for operand in looped]
         if declaration.threads > 1:
             schedule = choose_groups(
@@ -189,6 +195,8 @@ def member_of(operand: Operand, binding: Binding) -> Member:
 
 def item_member(operand: Operand, binding: Binding) -> ItemMember:
     """Return the properties of an operand that the schedule of items depends on."""
+    from kspec.runtime.schedules.item_schedule import ItemMember
+
     member, view = member_of(operand, binding), operand.view
     if view is None or not operand.param.core:
         return ItemMember(member.itemsize, member.ptr, member.written)

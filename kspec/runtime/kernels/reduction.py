@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
@@ -29,7 +29,6 @@ from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_size
-from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.kernels.forms.by_key import ByKeyCallable
 from kspec.runtime.kernels.forms.folding import is_plain
 from kspec.runtime.kernels.forms.scan import ScanCallable
@@ -37,11 +36,16 @@ from kspec.runtime.kernels.forms.segments import SegmentsCallable
 from kspec.runtime.kernels.forms.window import WindowCallable
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR, ReductionLoop
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule, Sharing
+from kspec.runtime.schedules.reductions.sharing import (
+    MAX_ACCUMULATOR,
+    ReductionSchedule,
+    Sharing,
+)
 from kspec.runtime.schedules.reductions.strided import choose_host, choose_strided
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
-from kspec.runtime.schedules.sweep_schedule import choose_sweep
+
+if TYPE_CHECKING:
+    from kspec.runtime.kernels.bound import Bound
 
 
 class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable):
@@ -261,6 +265,8 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
             return schedule, load(schedule.layout)
         count = multiprocessors_of(call.device)
         if self.declaration.has_core and tag is str:
+            from kspec.runtime.schedules.sweep_schedule import choose_sweep
+
             items = [item_member(operand, binding) for operand in inputs]
             schedule = choose_sweep(kept_axes, reduced_axes, items, resident) or choose_strided(
                 kept_axes, reduced_axes, count
@@ -268,6 +274,8 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         elif self.declaration.has_core:
             schedule = choose_strided(kept_axes, reduced_axes, count)
         else:
+            from kspec.runtime.schedules.reduction_schedule import ReductionLoop
+
             members = [member_of(operand, binding) for operand in inputs]
             accumulator = known_size(self.declaration, binding) or MAX_ACCUMULATOR
             loop = ReductionLoop(kept_axes, reduced_axes, members, count, resident, accumulator)

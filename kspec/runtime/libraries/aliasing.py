@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, OverlapError
 from kspec.model import dtypes
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.memory.array_view import ArrayView
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _MOST_WORK = 100_000  # steps of NumPy's exact answer, which can take forever
 _MOST_ELEMENTS = 1 << 20

@@ -7,16 +7,18 @@ array([0., 1., 2.], dtype=float32)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.driver.device import Device, parse_device
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import check_no_mask
 from kspec.runtime.memory.device_array import DeviceArray, as_element_dtype, from_numpy
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def asarray(

@@ -14,10 +14,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.driver.device import Device
@@ -26,6 +25,9 @@ from kspec.runtime.libraries.protocols import DLPACK, CudaArrayInterface, speaks
 from kspec.runtime.libraries.registry import CuPy, Library, NumPy, Own, Plain, Torch
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import show
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "Library",

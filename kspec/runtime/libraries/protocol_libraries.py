@@ -6,10 +6,9 @@ Results are arrays of theirs, which `kspec.runtime.libraries.protocols` alone ca
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.driver import stream as driver_streams
@@ -18,6 +17,9 @@ from kspec.runtime.libraries.protocols import CudaArrayInterface, DLPack
 from kspec.runtime.memory import dlpack
 from kspec.runtime.memory.array_view import ArrayView, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Jax(DLPack):

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
@@ -27,6 +26,9 @@ from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
 from kspec.runtime.memory.deferred_release import defer_release
 from kspec.runtime.memory.device_array import DeviceArray
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 MASKED = "masked arrays are not supported; pass array.filled(...)"
 
@@ -133,7 +135,8 @@ class NumPy(Plain):
 
 def check_no_mask(array: object, where: str = "") -> None:
     """Refuse masked arrays of NumPy's, whose masks kernels would not see."""
-    if isinstance(array, np.ma.MaskedArray):
+    masked = sys.modules.get("numpy.ma")  # importing it takes 10 ms
+    if masked is not None and isinstance(array, masked.MaskedArray):
         raise UnsupportedDTypeError(f"{where}: {MASKED}" if where else MASKED)
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import ToolNotFoundError, UnknownTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
 from kspec.model.dtypes import DType
-from kspec.model.structs import FieldText, StructText, parse_struct
 from kspec.runtime.driver.device import Device
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kspec.model.structs import StructText
 
 # CuPy's key of a dtype's metadata, for structs more aligned than their fields need.
 _ALIGNMENT_KEY = "__cuda_alignment__"
@@ -191,6 +194,8 @@ def _checked_struct(text: StructText, path: tuple[str, ...]) -> str:
 
 def _struct_name(dtype: np.dtype[Any], path: tuple[str, ...]) -> str:
     """Return the text of a struct; `path` leads to it from the outermost one."""
+    from kspec.model.structs import FieldText, StructText
+
     fields = []
     for name, (field, offset, *_) in _fields(dtype):
         base, shape = field.subdtype or (field, ())
@@ -242,6 +247,8 @@ def make_aligned_dtype(
     ValueError
         If `alignment` is less than the fields need, or impossible.
     """
+    from kspec.model.structs import parse_struct
+
     given = np.dtype(dtype)
     name = _aligned_name(given, recurse) if given.names is not None else dtype_name(given)
     row = dtypes.lookup(name)
@@ -254,6 +261,8 @@ def make_aligned_dtype(
 
 
 def _aligned_name(dtype: np.dtype[Any], recurse: bool) -> str:
+    from kspec.model.structs import FieldText, StructText
+
     fields = []
     for name, (field, *_) in _fields(dtype):
         base, shape = field.subdtype or (field, ())

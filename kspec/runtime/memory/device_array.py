@@ -16,10 +16,9 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from numbers import Number
-from typing import Any, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from kspec.errors import UnsupportedDTypeError
 from kspec.host import buffers
@@ -28,7 +27,6 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device, parse_device
-from kspec.runtime.memory import dlpack
 from kspec.runtime.memory.array_view import (
     c_strides,
     dtype_name,
@@ -37,6 +35,9 @@ from kspec.runtime.memory.array_view import (
     numpy_dtype,
 )
 from kspec.runtime.memory.pool import PooledMemory, pool_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _ALIGNMENT = 16  # of host memory: that of the most aligned dtype
 
@@ -265,6 +266,8 @@ class DeviceArray:
         copy: bool | None = None,
     ) -> object:
         """Export, without a copy unless asked for one; work queued on the device is waited for."""
+        from kspec.runtime.memory import dlpack
+
         if dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"the array lives on {self.device}; kspec.asnumpy copies it")
         if not self.device.is_host and stream != -1:
@@ -274,6 +277,8 @@ class DeviceArray:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device type (1: CPU, 2: CUDA) and ordinal."""
+        from kspec.runtime.memory import dlpack
+
         return dlpack.device_of(self.device)
 
     def _interface(self) -> dict[str, Any]:

@@ -15,15 +15,16 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from typing import Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ShapeError
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory.array_view import c_strides
 from kspec.runtime.memory.device_array import DeviceArray, as_element_dtype, as_shape
 from kspec.runtime.memory.handle import Handle
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Symbol(Handle):

@@ -5,20 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.errors import DriverError, NotSupportedError
 from kspec.host import modules
 from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
-from kspec.host.recording import ReviewedLaunch
 from kspec.model.checks import PRINTED, Reviewer
 from kspec.model.stages import Figures, Image, MachineCode
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.function import ATTRIBUTES
 from kspec.runtime.driver.gpu import gpu_of
-from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.driver.launch_ex import Resize, Start
 from kspec.runtime.modules.module import (
     LoadedModule,
     check_parameters,
@@ -26,7 +23,11 @@ from kspec.runtime.modules.module import (
     launch_in_full,
 )
 from kspec.runtime.schedules.marshal import PackedParameters
-from kspec.runtime.schedules.occupancy import occupancy
+
+if TYPE_CHECKING:
+    from kspec.host.recording import ReviewedLaunch
+    from kspec.runtime.driver.graph import GraphStart
+    from kspec.runtime.driver.launch_ex import Resize, Start
 
 _DYNAMIC_SHARED = 48 * 1024  # bytes that GPUs give a block without being asked for more
 
@@ -90,6 +91,8 @@ class HostKernel:
             cooperative=launch.cooperative,
         )
         if recorded is not None and checks.review is not None:
+            from kspec.host.recording import ReviewedLaunch
+
             own = self._kernel
             _reviewer(checks.review)(
                 ReviewedLaunch(
@@ -146,6 +149,8 @@ class HostKernel:
         gpu = gpu_of(HOST)
         if gpu is None:
             return 1
+        from kspec.runtime.schedules.occupancy import occupancy
+
         figures = (self._figures_of(gpu.arch) if self._figures_of else None) or Figures()
         shared = shared_mem + max(0, figures.shared_bytes)
         found = occupancy(gpu.arch, threads, figures.registers, shared)

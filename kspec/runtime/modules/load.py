@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from kspec.model.stages import Image
 from kspec.runtime.driver.device import Device
-from kspec.runtime.modules.cuda import CudaModule
-from kspec.runtime.modules.host import HostModule
 from kspec.runtime.modules.module import LoadedModule
 
 
@@ -27,4 +25,11 @@ def load_module(image: Image, device: Device, home: LoadedModule | None = None) 
     LoadError
         If the device or its driver cannot run it.
     """
-    return HostModule(image, home) if device.is_host else CudaModule(image, device.ordinal)
+    # A process that runs kernels on one kind of device does not import the other.
+    if device.is_host:
+        from kspec.runtime.modules.host import HostModule
+
+        return HostModule(image, home)
+    from kspec.runtime.modules.cuda import CudaModule
+
+    return CudaModule(image, device.ordinal)

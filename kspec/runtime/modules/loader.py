@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from kspec.cpp.name_expressions import find_symbol, is_expression
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
 from kspec.host.modules import bounds_mode
 from kspec.model.checks import AS_GPU, REVIEW, current_checks
@@ -17,7 +16,6 @@ from kspec.model.stages import Image, RawSymbol, Specialization
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.modules.host import HostKernel
 from kspec.runtime.modules.load import load_module
 from kspec.runtime.modules.module import LoadedKernel, LoadedModule
 from kspec.runtime.modules.provider import (
@@ -189,7 +187,10 @@ class KernelLoader:
         else:
             module = self._module(image, device, self._home(wanted, device, image, sanitize))
         kernel = module.get_kernel(self.symbol(wanted, device, image))
-        if isinstance(kernel, HostKernel):
+        if device.is_host:
+            from kspec.runtime.modules.host import HostKernel
+
+            assert isinstance(kernel, HostKernel)
             # Not a method: kernels that refer to their loader wait for the garbage collector.
             kernel.show_lines(functools.partial(line_of, self._line_of, self._providers, wanted))
             kernel.know_figures(
@@ -211,6 +212,10 @@ class KernelLoader:
             If the image does not have the expression, in any spelling.
         """
         name = wanted.name_expression
+        if name in image.symbols:
+            return image.symbols[name]
+        from kspec.cpp.name_expressions import find_symbol, is_expression
+
         found = find_symbol(name, image.symbols)
         if found is not None:
             return found

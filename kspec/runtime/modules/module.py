@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.driver.launch_ex import Resize, Start
 from kspec.runtime.schedules.marshal import PackedParameters
+
+if TYPE_CHECKING:
+    from kspec.runtime.driver.graph import GraphStart
+    from kspec.runtime.driver.launch_ex import Resize, Start
 
 
 class LoadedKernel(Protocol):

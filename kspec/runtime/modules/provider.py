@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from kspec import config
-from kspec.cpp.name_expressions import find_symbol
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, ToolNotFoundError, ToolStoppedError
 from kspec.model.stages import (
@@ -145,6 +144,8 @@ class CompilingProvider(Provider):
 
     def figures(self, wanted: Wanted, arch: str) -> Figures | None:
         """Compile `wanted` and return its figures; None where that cannot be done."""
+        from kspec.cpp.name_expressions import find_symbol
+
         try:
             image = compile_for(self.source(wanted), Target(arch))
         except (CompileError, ToolNotFoundError):
@@ -154,6 +155,8 @@ class CompilingProvider(Provider):
 
     def machine_code(self, wanted: Wanted, arch: str) -> MachineCode | None:
         """Compile `wanted` with line tables; return None where that cannot be done."""
+        from kspec.cpp.name_expressions import find_symbol
+
         source = self.source(wanted)
         if source.backend != "nvrtc":
             return None

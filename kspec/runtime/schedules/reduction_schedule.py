@@ -22,11 +22,16 @@ from kspec.model.tuning import Choice
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions.columns import ColumnReader
 from kspec.runtime.schedules.reductions.lines import LineReader
-from kspec.runtime.schedules.reductions.sharing import Reader, ReductionSchedule, Resident, Sharing
+from kspec.runtime.schedules.reductions.sharing import (
+    MAX_ACCUMULATOR,
+    Reader,
+    ReductionSchedule,
+    Resident,
+    Sharing,
+)
 from kspec.runtime.schedules.reductions.strided import StridedReader
 from kspec.runtime.schedules.strides import Axes
 
-MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
 _MASK_BITS = 64  # inputs that a bit mask has room for
 _NARROW_LIMIT = 2**31  # outputs, or steps along several axes, that 32-bit indices count
 _COLUMN_ROOM = 512  # accumulators of a block side by side

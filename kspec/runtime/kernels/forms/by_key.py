@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import BY_KEY
-from kspec.model.forms.outputs import infer_by_key
 from kspec.model.infer import Inferred
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.launch_plan import Prepared
@@ -16,15 +15,9 @@ from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_type
 from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside
-from kspec.runtime.schedules.key_schedule import (
-    KEYS,
-    PROGRESS,
-    Joined,
-    Keyed,
-    KeySchedule,
-    choose_keys,
-)
-from kspec.runtime.schedules.reduction_schedule import MAX_ACCUMULATOR
+
+if TYPE_CHECKING:
+    from kspec.runtime.schedules.key_schedule import KeySchedule
 
 _OPTIONS = ("n", "deterministic")
 
@@ -128,6 +121,9 @@ class ByKeyCallable(FoldingCallable):
 
         The outputs may be behind the keys, too.
         """
+        from kspec.model.forms.outputs import infer_by_key
+        from kspec.runtime.schedules.key_schedule import KEYS, PROGRESS
+
         declaration = self.declaration
         call, keys = self.with_indices(args, out, BY_KEY, "keys")
         given = bool(call.outputs)
@@ -167,6 +163,9 @@ class ByKeyCallable(FoldingCallable):
 
         `counted`: whether the elements of each key are counted.
         """
+        from kspec.runtime.schedules.key_schedule import Joined, Keyed, choose_keys
+        from kspec.runtime.schedules.reductions.sharing import MAX_ACCUMULATOR
+
         shape, binding = inferred.loop, inferred.binding
         looped = [operand for operand in call.inputs if not operand.param.raw]
         columns, steps = self.rows_of(looped, call.outputs, shape, inferred.shape)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.infer import Binding, Inferred, bound_sizes
-from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.binding import (
@@ -32,13 +31,14 @@ from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
-from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.scan_schedule import ScanSchedule
-from kspec.runtime.schedules.segment_schedule import Segmented, choose_segments
 from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.windows import BoundSizes
+    from kspec.runtime.schedules.scan_schedule import ScanSchedule
 
 
 class FormSchedule(Protocol):
@@ -211,6 +211,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         form, name : str
             The form, and what messages call the array.
         """
+        from kspec.runtime.kernels.forms.indices import gathered, index_operand
+
         declaration = self.declaration
         nin, nout = len(declaration.inputs), len(declaration.outputs)
         if len(args) not in (nin + 1, nin + 1 + nout):
@@ -276,6 +278,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
         `axes` returns, for the inputs that are not raw, the axes beside it and the strides along
         it, as `axes_beside` and `rows_of` do.
         """
+        from kspec.runtime.schedules.segment_schedule import Segmented, choose_segments
+
         looped = [operand for operand in call.inputs if not operand.param.raw]
         beside, steps = axes(looped)
         assert bounds.view is not None

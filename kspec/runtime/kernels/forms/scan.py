@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.model.forms.kinds import SCAN
-from kspec.model.forms.outputs import infer_scan
 from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
@@ -18,7 +17,9 @@ from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
-from kspec.runtime.schedules.scan_schedule import Scanned, ScanSchedule, choose_scan
+
+if TYPE_CHECKING:
+    from kspec.runtime.schedules.scan_schedule import ScanSchedule
 
 _OPTIONS = ("axis", "exclusive", "reverse")
 # Offset of the address of the accumulators in the plan of a scan that goes on from a carry.
@@ -140,6 +141,9 @@ class ScanCallable(FoldingCallable):
 
         `carry`: accumulators of the elements before; default: there are none.
         """
+        from kspec.model.forms.outputs import infer_scan
+        from kspec.runtime.schedules.scan_schedule import Scanned, choose_scan
+
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".scan")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.model.forms.kinds import SEGMENTS
-from kspec.model.forms.outputs import infer_segments
 from kspec.runtime.arguments.binding import Call, Operand, check_count
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
-from kspec.runtime.schedules.scan_schedule import ScanSchedule
-from kspec.runtime.schedules.segment_schedule import BOUNDS
 from kspec.runtime.schedules.strides import Axes
+
+if TYPE_CHECKING:
+    from kspec.runtime.schedules.scan_schedule import ScanSchedule
 
 
 class SegmentsCallable(FoldingCallable):
@@ -105,6 +105,9 @@ class SegmentsCallable(FoldingCallable):
 
         The outputs may be behind the bounds, too.
         """
+        from kspec.model.forms.outputs import infer_segments
+        from kspec.runtime.schedules.segment_schedule import BOUNDS
+
         declaration = self.declaration
         call, bounds = self.with_indices(args, out, SEGMENTS, "indptr")
         given = bool(call.outputs)

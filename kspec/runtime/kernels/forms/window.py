@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import WINDOW
-from kspec.model.forms.outputs import infer_window
-from kspec.model.forms.sliding import WindowPiece
 from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
@@ -16,8 +14,11 @@ from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
-from kspec.runtime.schedules.rolling_schedule import RollingSchedule, choose_rolling
 from kspec.runtime.schedules.strides import broadcast_strides
+
+if TYPE_CHECKING:
+    from kspec.model.forms.sliding import WindowPiece
+    from kspec.runtime.schedules.rolling_schedule import RollingSchedule
 
 _OPTIONS = ("size", "axis", "boundary", "step")
 
@@ -132,6 +133,9 @@ class WindowCallable(FoldingCallable):
 
         `pieces`: which windows along some of the axes are wanted; default: all.
         """
+        from kspec.model.forms.outputs import infer_window
+        from kspec.runtime.schedules.rolling_schedule import choose_rolling
+
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".window")

@@ -17,6 +17,7 @@ from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.strides import Axes
 
+MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
 MAX_SPLITS = 65535  # blocks along y
 
 # Returns how many blocks of so many threads of a layout's kernel a device holds at once.
