@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.carrying import Collected, collect, read_header
-from kspec.compiler.cuda.toolkit import find_headers
+from kspec.compiler.cuda.toolkit import HEADERS, find_headers, headers_in_wheels
 from kspec.compiler.options import (
     CompileOptions,
     defined_macros,
@@ -124,8 +124,8 @@ def is_settled(
 ) -> bool:
     """Return whether an image follows from options, the compiler, and what `carry` looked for.
 
-    It does not if the source needs headers of a toolkit or of CuPy, which are searched for in ways
-    of their own, or several programs.
+    It does not if the source needs several programs, or headers of CuPy or of a toolkit that is
+    not in wheels, which are searched for in ways of their own.
     """
     if any(is_library(Path(name)) for name in include_dirs(given.options)):
         return False
@@ -134,8 +134,10 @@ def is_settled(
         return False
     if target.is_host:
         return not any(name.startswith("cuda/") for name in missing)
-    options = CompileOptions.for_source(carried, target)
-    return not missing and given.backend == "nvrtc" and not options.relocatable
+    if given.backend != "nvrtc" or CompileOptions.for_source(carried, target).relocatable:
+        return False
+    known = zip(HEADERS, headers_in_wheels(), strict=True)
+    return not missing or all(found or find_headers(part) is None for part, found in known)
 
 
 def _reads_cupys(collected: Collected) -> bool:

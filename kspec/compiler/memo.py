@@ -66,7 +66,16 @@ def plain_copy(value: object) -> Any:
 def recipe_of(kind: str, values: Mapping[str, Any], options: Iterable[str] = ()) -> str:
     """Return the digest of what decides a kernel: values, and the code of kspec.
 
-    Empty if the latter is not known.  `options`: those of compilers, which may name folders.
+    Empty if the latter is not known.
+
+    Parameters
+    ----------
+    kind : str
+        What the values are of.
+    values : mapping of str to object
+        Objects that their `repr` tells from all others.
+    options : iterable of str
+        Those of compilers, which may name folders.
     """
     code = code_digest()
     if not code:

@@ -76,6 +76,7 @@ class _Library:
     bindings: str
 
 
+HEADERS = ("cudart", "cccl", "curand")  # components that have some
 _LIBRARIES = {
     "nvrtc": _Library(
         "NVRTC",
@@ -111,6 +112,12 @@ def find_headers(component: str) -> Path | None:
     """Return the directory of a component's headers: of cudart, cccl or curand."""
     place = _in_wheels(_PARTS[component])
     return place[0] if place else _elsewhere("find_nvidia_header_directory", component)
+
+
+def headers_in_wheels() -> tuple[Path | None, ...]:
+    """Return a header of each component, of those that `find_headers` finds in wheels."""
+    places = (_in_wheels(_PARTS[component]) for component in HEADERS)
+    return tuple(place[0] / place[1] if place else None for place in places)
 
 
 def find_static_library(name: str) -> Path | None:

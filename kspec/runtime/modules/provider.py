@@ -81,6 +81,13 @@ class OneSource:
         """Return it."""
         return self.source
 
+    @property
+    def recipe(self) -> str:
+        """Digest of all that it is made of, but for headers (`kspec.compiler.memo`)."""
+        from kspec.compiler.memo import recipe_of
+
+        return recipe_of("source", vars(self.source), self.source.options)
+
 
 class CompilingProvider(Provider):
     """Compiles on first use, through the user's cache, unless that is forbidden.
@@ -124,10 +131,12 @@ class CompilingProvider(Provider):
 
         if device.is_host:
             return memo.image_note(recipe, wanted, *_host_compiler(sanitize))
-        from kspec.compiler.cuda.toolkit import library_file
+        from kspec.compiler.cuda.toolkit import headers_in_wheels, library_file
 
         capability = driver.compute_capability(device.ordinal)
-        return memo.image_note(recipe, wanted, capability, memo.file_stamp(library_file("nvrtc")))
+        nvrtc = memo.file_stamp(library_file("nvrtc"))
+        headers = tuple(map(memo.file_stamp, headers_in_wheels()))
+        return memo.image_note(recipe, wanted, capability, nvrtc, headers)
 
     def compiles(self, wanted: Wanted, device: Device) -> bool:
         """Return whether it is allowed to compile, and has to: nothing is in the cache."""
