@@ -4,8 +4,8 @@
 renders and compiles it when a specialization is first called.  `kspec.build.plan` is the
 ahead-of-time end.
 
-The lazy end imports no spec, no template engine and no compiler while it finds notes of what they
-made last time (`kspec.compiler.memo`).  Otherwise they wait for the first call, or are imported
+The lazy end imports specs, the template engine and the compiler only where it finds no note of
+their last results (`kspec.compiler.memo`).  The latter two wait for the first call, or are imported
 while the driver starts, whichever comes first.
 """
 
@@ -99,7 +99,7 @@ def spec_of(
 def declare(
     kind: str, fields: Mapping[str, Any], arguments: Mapping[str, str]
 ) -> tuple[Any, Source]:
-    """Return the declaration and the source of a kernel, from what is noted or from its spec.
+    """Return the declaration, noted or of the spec, and the source of a kernel.
 
     Parameters
     ----------

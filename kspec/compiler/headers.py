@@ -122,10 +122,10 @@ def carry(source: CudaSource, target: Target | None = None) -> tuple[CudaSource,
 def is_settled(
     given: CudaSource, carried: CudaSource, collected: Collected, target: Target
 ) -> bool:
-    """Return whether an image follows from options, the compiler, and what `carry` looked for.
+    """Return whether options, the compiler and the headers of `carry` decide an image.
 
-    It does not if the source needs several programs, or headers of CuPy or of a toolkit that is
-    not in wheels, which are searched for in ways of their own.
+    It does not if several programs compile the source, or if it includes headers of CuPy or of a
+    toolkit that is not in wheels: these have search rules of their own.
     """
     if any(is_library(Path(name)) for name in include_dirs(given.options)):
         return False

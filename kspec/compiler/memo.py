@@ -1,4 +1,4 @@
-"""What was decided last time: from a kernel's arguments to its declaration and to its images.
+"""Notes of earlier results: from a kernel's arguments to its declaration and to its images.
 
 ::
 
@@ -7,10 +7,10 @@
     image = recalled_image(cache, image_note(recipe, wanted, "host", fingerprint))
 
 The long way checks a spec, renders a template, reads headers, and asks a compiler for its version;
-it takes Pydantic, Jinja and 140 modules.  It leaves notes in the cache, beside the images.  Their
-keys are digests of all that the long way looks at before it reads headers: the arguments, the code
-of kspec, the environment, the compiler.  A note has the digest of each header that was read, and
-the name of each that was looked for in vain.  If any of that has changed, there is no note.
+it takes Pydantic, Jinja and 100 modules.  It leaves notes in the cache, beside the images.  The key
+of a note is a digest of the inputs that are known before headers are read: the arguments, the code
+of kspec, the environment, the compiler.  The note has the digest of each header that was read, and
+the name of each that was not found.  If one of them has changed, the long way is taken again.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def plain_copy(value: object) -> Any:
 
 
 def recipe_of(kind: str, values: Mapping[str, Any], options: Iterable[str] = ()) -> str:
-    """Return the digest of what decides a kernel: values, and the code of kspec.
+    """Return the digest of a kernel's values and of the code of kspec.
 
-    Empty if the latter is not known.
+    Empty if the code is not known.
 
     Parameters
     ----------

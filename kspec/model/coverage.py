@@ -59,7 +59,6 @@ from kspec.model.stages import (
     to_aggregates,
     windowed,
 )
-from kspec.toml import toml_value
 
 Binding = tuple[tuple[str, str], ...]
 Types = Mapping[str, tuple[str, ...]] | tuple[Mapping[str, str], ...]
@@ -257,6 +256,8 @@ def widened(types: Types, placeholders: Sequence[str], wanted: Iterable[Binding]
 
 def types_text(types: Types) -> str:
     """Return `types` as TOML, in one line if they are lists."""
+    from kspec.toml import toml_value
+
     if isinstance(types, Mapping):
         return toml_value(types)
     return "[" + "".join(f"\n    {toml_value(row)}," for row in types) + "\n]"

@@ -37,9 +37,7 @@ from kspec.model.tuning import TunedTable
 from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.base import KernelCallable, Origin
-from kspec.runtime.kernels.tracing import record
 from kspec.runtime.memory.array_view import numpy_dtype
-from kspec.runtime.modules.advice import advise, undeclared_form
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.packaged import (
@@ -165,8 +163,8 @@ class GeneratedModule:
         self._compiling = PackageCompiler(SourceReader(folder, entry), jit)
         self._loader = KernelLoader(
             [self._images, self._compiling],
-            functools.partial(advise, folder, entry),
-            functools.partial(record, folder, entry.stem),
+            functools.partial(_advise, folder, entry),
+            functools.partial(_record, folder, entry.stem),
             origin=(str(folder), entry.stem),
         )
 
@@ -243,6 +241,8 @@ class GeneratedModule:
     def _refuse(
         self, declaration: ReductionDeclaration, form: str, *args: object, **keywords: object
     ) -> None:
+        from kspec.runtime.modules.advice import undeclared_form
+
         raise AttributeError(undeclared_form(self._entry, declaration, form))
 
     def _open(self, kind: type[_KernelT], declaration: Any) -> _KernelT:
@@ -286,3 +286,16 @@ class GeneratedModule:
         return ManifestError(
             f"module {self._entry.stem} has no such kernel {name!r}; run `kspec build`"
         )
+
+
+def _advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> str:
+    from kspec.runtime.modules.advice import advise
+
+    return advise(folder, entry, wanted, device)
+
+
+def _record(folder: Path, stem: str, wanted: Wanted, device: Device) -> None:
+    if config.trace_folder() is not None:
+        from kspec.runtime.kernels.tracing import record
+
+        record(folder, stem, wanted, device)

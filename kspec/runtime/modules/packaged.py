@@ -17,7 +17,6 @@ from kspec.files import read_regular
 from kspec.locks import make_lock
 from kspec.model import manifest
 from kspec.model.declaration import RawDeclaration
-from kspec.model.definitions import prelude
 from kspec.model.manifest import ImageEntry, ModuleEntry
 from kspec.model.stages import (
     STAGES,
@@ -28,10 +27,8 @@ from kspec.model.stages import (
     Specialization,
 )
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.archs import fits
 from kspec.runtime.driver.device import Device
 from kspec.runtime.modules.provider import CompilingProvider, OneSource, Provider, Wanted
-from kspec.runtime.modules.spec_places import in_spec
 
 # The layouts of stages have layouts in them.
 _STAGE = re.compile("|".join(one("").removesuffix(">") for one in STAGES))
@@ -69,6 +66,8 @@ class ImageProvider(Provider):
         ManifestError
             If the image is not the one the manifest describes.
         """
+        from kspec.runtime.driver.archs import fits
+
         entry = self._entry.image
         if device.is_host or entry is None or config.jit_mode() == "always":
             return None
@@ -167,6 +166,8 @@ class SourceReader:
 
     def in_spec(self, error: CompileError) -> CompileError:
         """Return an error of the source at its place in the spec file."""
+        from kspec.runtime.modules.spec_places import in_spec
+
         return in_spec(error, self._folder, self._entry.spec)
 
     def _names(self, wanted: Wanted) -> tuple[str, ...]:
@@ -211,6 +212,8 @@ def _instances(kernel: str, symbols: Iterable[str]) -> Iterator[str]:
 
 def _with_types(text: str, wanted: Wanted, name: str) -> str:
     """Return a shipped text with the headers and structs of types that it was not written for."""
+    from kspec.model.definitions import prelude
+
     if not isinstance(wanted, Specialization):
         return text  # raw kernels include what they use
     missing = prelude((dtype for _, dtype in wanted.binding), text)

@@ -221,14 +221,14 @@ def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nv
 
 
 def _host_compiler(sanitize: tuple[str, ...]) -> tuple[object, ...]:
-    """Return what decides an image of the host device beside its source; empty without one."""
+    """Return the parts of a note's key for the host device; one is empty without a compiler."""
     from kspec.compiler.host.command import find_compiler
     from kspec.compiler.memo import dialect_digest, here
 
     try:
         key = find_compiler().key
     except (ToolNotFoundError, ToolStoppedError):
-        key = ""  # the long way says it
+        key = ""  # compiling raises the error
     environment = config.compiler_environment()
     settings = environment, here() if environment else "", config.host_optimization()
     return ("host", *sanitize), key, settings, dialect_digest()
