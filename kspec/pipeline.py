@@ -12,6 +12,7 @@ while the driver starts, whichever comes first.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,6 +29,12 @@ from kspec.runtime.modules.provider import CompilingProvider, Wanted, made_in_py
 
 if TYPE_CHECKING:
     from kspec.spec.models import Spec
+
+# Modules that calls on the host device do not need.
+_LAUNCHING = (
+    *("compiler.cuda.toolkit", "runtime.modules.cuda", "runtime.memory.workspace"),
+    "runtime.schedules.reduction_schedule",
+)
 
 for _library in ("pydantic", "jinja2"):
     if importlib.util.find_spec(_library) is None:
@@ -132,12 +139,20 @@ def loader_for(spec: Spec) -> KernelLoader:
 
 
 def loader_of(source: Source) -> KernelLoader:
-    """Return the loader of a source; if it has its spec, preparations wait for the driver."""
+    """Return the loader of a source; preparations for its first launch wait for the driver."""
     spec = vars(source).get("spec")
-    if spec is not None:
+    if spec is None:  # it was noted, and so is its image
+        driver.WARM_UP.add(prepare_noted)
+    else:
         is_reduction = spec.kind == "reduction"
         driver.WARM_UP.add(prepare_reduction if is_reduction else prepare_elementwise)
     return KernelLoader([CompilingProvider(source)], made_in_python)
+
+
+def prepare_noted() -> None:
+    """Import the modules of a first launch on a GPU whose kernel was compiled before."""
+    for name in _LAUNCHING:
+        importlib.import_module(f"kspec.{name}")
 
 
 def prepare_elementwise() -> None:

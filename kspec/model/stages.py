@@ -22,6 +22,7 @@ FLAT, ROWS = "kspec::Flat", "kspec::Rows"
 PACKS, TILES = "kspec::Packs", "kspec::Tiles"
 LINES, SHORT_LINES, COLUMNS = "kspec::Lines", "kspec::ShortLines", "kspec::Columns"
 STRIDED_AXES = (8, 64)
+MAX_AXES = 4  # along which a kernel has windows
 MAX_NDIM = STRIDED_AXES[-1]  # of an array argument; NumPy has no more either
 
 

@@ -211,7 +211,7 @@ def library_file(name: str) -> Path | None:
         found = [Path(one) for one in paths if Path(one).name.startswith(sonames)]
         return found[0] if len(found) == 1 else None
     place = _in_wheels(library.places)
-    return place[0] / place[1] if place else None
+    return resolved(place[0] / place[1]) if place else None
 
 
 def _is_loaded(soname: str) -> bool:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from kspec.errors import NotSupportedError
 from kspec.model.declaration import ReductionDeclaration
-from kspec.model.neighbours.windows import MAX_AXES
 from kspec.model.stages import (
+    MAX_AXES,
     key_bins,
     key_cells,
     key_groups,

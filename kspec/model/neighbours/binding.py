@@ -20,12 +20,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
-from kspec.model.neighbours.samples import BoundSample, bind_samples
-from kspec.model.neighbours.windows import NO_SIZES, BoundSizes, BoundWindow, bind_windows
+
+if TYPE_CHECKING:
+    from kspec.model.neighbours.samples import BoundSample
+    from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ NO_NEIGHBOURS = BoundNeighbours()
 def bind_neighbours(
     declaration: GeneratedDeclaration,
     boundary: str | None = None,
-    sizes: Mapping[str, Any] = NO_SIZES,
+    sizes: Mapping[str, Any] = MappingProxyType({}),
 ) -> BoundNeighbours:
     """Return the windows, samples and integer placeholders of a call.
 
@@ -61,6 +64,11 @@ def bind_neighbours(
     ArgumentTypeError, ShapeError
         As `bind_windows` and `bind_samples` do.
     """
+    if boundary is None and not sizes and not _has_neighbours(declaration):
+        return NO_NEIGHBOURS
+    from kspec.model.neighbours.samples import bind_samples
+    from kspec.model.neighbours.windows import bind_windows
+
     name = declaration.name
     if not isinstance(declaration, ElementwiseDeclaration):
         bind_windows(name, (), boundary=boundary, given=sizes)
@@ -75,6 +83,12 @@ def bind_neighbours(
     )
     samples = bind_samples(name, declaration.samples, windows, boundary=boundary)
     return BoundNeighbours(bound, samples, values)
+
+
+def _has_neighbours(declaration: GeneratedDeclaration) -> bool:
+    return isinstance(declaration, ElementwiseDeclaration) and bool(
+        declaration.sizes or declaration.samples or declaration.all_windows
+    )
 
 
 def neighbours_of(

@@ -18,6 +18,7 @@ from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import integer
+from kspec.model.stages import MAX_AXES as MAX_AXES  # a constant of windows for all others
 
 # Boundaries as in SciPy's ndimage, and "valid", with a smaller result and nothing outside. Their
 # order is that of ``kspec/boundary.cuh``.
@@ -30,7 +31,6 @@ NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID = (
     "valid",
 )
 BOUNDARIES = (NEAREST, REFLECT, MIRROR, WRAP, CONSTANT, VALID)
-MAX_AXES = 4  # windowed axes of a kernel
 MAX_SIZE = 2**31 - 1  # of an integer placeholder
 
 Reach = tuple[tuple[int | str, int | str], ...]

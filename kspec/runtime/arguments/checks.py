@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kspec.errors import ArgumentTypeError
-from kspec.host.kernels import PreparedLaunch, Region, label_address
-from kspec.host.modules import bounds_mode
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, REVIEW, UNCHECKED, Checks, parse_checks, resolve_checks
 from kspec.model.declaration import GeneratedDeclaration
@@ -20,6 +18,9 @@ from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, LaunchOptions
 from kspec.runtime.libraries.array_access import numpy_address
 from kspec.runtime.memory.array_view import ArrayView, memory_bounds
 from kspec.runtime.memory.device_array import DeviceArray
+
+if TYPE_CHECKING:
+    from kspec.host.kernels import PreparedLaunch, Region
 
 
 def checks_of_call(
@@ -84,6 +85,8 @@ def modes_of_call(
         return modes
     if declaration is not None and not _follows_pointers(declaration):
         return modes
+    from kspec.host.modules import bounds_mode
+
     return tuple(sorted({*modes, bounds_mode()}))
 
 
@@ -124,6 +127,8 @@ def host_options(
 
 
 def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
+    from kspec.host.kernels import Region
+
     itemsize = dtypes.lookup(view.dtype).itemsize
     low, high = memory_bounds(view.ptr, view.shape, view.strides, itemsize)
     yield Region(low, high - low, name, view.readonly)
@@ -175,6 +180,8 @@ class Guard:
         refused: type[Exception],
         fixed: Sequence[Region] = (),
     ) -> None:
+        from kspec.host.kernels import label_address
+
         self._fixed = [
             value for one in fixed for value in (one.ptr, one.nbytes, label_address(one.name), 0)
         ]

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.dataclass import dataclass
-from kspec.host.kernels import Region
 from kspec.model import dtypes
 from kspec.model.checks import NO_CHECKS, Checks, resolve_checks
 from kspec.model.infer import Binding, param_dtype
@@ -163,6 +162,8 @@ class Prepared:
         launch = self.launch
         with Scratch(self.device, launch.stream, self.scratch, self.tickets) as scratch:
             if launch.host.modes:
+                from kspec.host.kernels import Region
+
                 region = Region(scratch.ptr, self.scratch, "the scratch memory")
                 regions = (*launch.host.regions, region)
                 launch = replace(launch, host=replace(launch.host, regions=regions))

@@ -13,13 +13,15 @@ import math
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.host.kernels import Region
 from kspec.host.limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from kspec.model.checks import NO_CHECKS, UNCHECKED, Checks
+
+if TYPE_CHECKING:
+    from kspec.host.kernels import Region
 
 Three = tuple[int, int, int]
 

@@ -20,14 +20,14 @@ import numpy as np
 
 from kspec.errors import ArgumentTypeError
 from kspec.runtime.driver.device import Device
-from kspec.runtime.libraries.protocol_libraries import Jax, Numba
-from kspec.runtime.libraries.protocols import DLPACK, CudaArrayInterface, speaks
 from kspec.runtime.libraries.registry import CuPy, Library, NumPy, Own, Plain, Torch
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.memory.device_array import show
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from kspec.runtime.libraries.protocols import CudaArrayInterface
 
 __all__ = [
     "Library",
@@ -45,7 +45,7 @@ class CuPyConvertible(Plain):
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type have an array to give."""
-        return speaks(kind, "__cupy_get_ndarray__")
+        return getattr(kind, "__cupy_get_ndarray__", None) is not None
 
     def view(self, array: Any) -> ArrayView:
         """Return the view of its array."""
@@ -77,25 +77,33 @@ class CuPyConvertible(Plain):
         return NumPy() if device.is_host else CuPy()
 
 
-_INTERFACE = CudaArrayInterface()
 # The first that recognises a type wins; protocols come after the libraries that have them, and
 # CuPy's own, which says more, before the general ones.
-_LIBRARIES: tuple[Library, ...] = (
-    NumPy(),
-    Own(),
-    CuPy(),
-    Torch(),
-    Jax(),
-    Numba(),
-    CuPyConvertible(),
-    _INTERFACE,
-    DLPACK,
-)
+_LIBRARIES: tuple[Library, ...] = (NumPy(), Own(), CuPy(), Torch())
+
+
+@functools.cache
+def _interface() -> CudaArrayInterface:
+    from kspec.runtime.libraries.protocols import CudaArrayInterface
+
+    return CudaArrayInterface()
+
+
+@functools.cache
+def _further_libraries() -> tuple[Library, ...]:
+    """Return the libraries behind those, which numbers and arrays of others are looked up in."""
+    from kspec.runtime.libraries.protocol_libraries import Jax, Numba
+    from kspec.runtime.libraries.protocols import DLPACK
+
+    return (Jax(), Numba(), CuPyConvertible(), _interface(), DLPACK)
 
 
 @functools.lru_cache(maxsize=256)
 def _library_of_type(kind: type) -> Library | None:
-    return next((library for library in _LIBRARIES if library.recognises(kind)), None)
+    for library in _LIBRARIES:
+        if library.recognises(kind):
+            return library
+    return next((library for library in _further_libraries() if library.recognises(kind)), None)
 
 
 def library_of(value: object) -> Library | None:
@@ -103,7 +111,7 @@ def library_of(value: object) -> Library | None:
     if isinstance(value, np.generic):
         return None  # NumPy scalars have array interfaces, but are scalars
     library = _library_of_type(type(value))  # type: ignore[arg-type]  # types are hashable
-    return _INTERFACE if library is None and _INTERFACE.is_set_on(value) else library
+    return _interface() if library is None and _interface().is_set_on(value) else library
 
 
 def view_of(where: str, library: Library, value: Any) -> ArrayView:

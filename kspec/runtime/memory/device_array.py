@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 import numpy as np
 
 from kspec.errors import UnsupportedDTypeError
-from kspec.host import buffers
 from kspec.model import dtypes
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
@@ -360,6 +359,7 @@ def array_maker(
     nbytes = math.prod(shape) * dtype.itemsize
     strides = c_strides(shape, dtype.itemsize)
     if device.is_host:
+        from kspec.host import buffers
 
         def make_on_host() -> DeviceArray:
             memory = buffers.HostBuffer(nbytes, _ALIGNMENT)

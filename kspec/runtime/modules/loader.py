@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from typing import Any
 
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
-from kspec.host.modules import bounds_mode
 from kspec.model.checks import AS_GPU, REVIEW, current_checks
 from kspec.model.stages import Image, RawSymbol, Specialization
 from kspec.runtime.arguments.checks import modes_of_call
@@ -188,6 +187,7 @@ class KernelLoader:
             module = self._module(image, device, self._home(wanted, device, image, sanitize))
         kernel = module.get_kernel(self.symbol(wanted, device, image))
         if device.is_host:
+            from kspec.host.modules import bounds_mode
             from kspec.runtime.modules.host import HostKernel
 
             assert isinstance(kernel, HostKernel)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import WINDOW
-from kspec.model.neighbours.windows import VALID
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.launch_plan import Prepared
 from kspec.runtime.driver.gpu import gpu_of
@@ -31,7 +30,7 @@ class WindowCallable(FoldingCallable):
         *args: Any,
         size: int | Sequence[int] | None = None,
         axis: int | Sequence[int] = -1,
-        boundary: str = VALID,
+        boundary: str = "valid",
         step: int | Sequence[int] = 1,
         out: Any = None,
         stream: Any = None,
@@ -123,7 +122,7 @@ class WindowCallable(FoldingCallable):
         args: Sequence[Any],
         size: Any,
         axis: Any = -1,
-        boundary: str = VALID,
+        boundary: str = "valid",
         step: Any = 1,
         out: Any = None,
         options: LaunchOptions = NO_OPTIONS,
