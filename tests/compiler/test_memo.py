@@ -260,6 +260,7 @@ class TestImages:
         first = find(device)
         assert long_ways == ["render", "compile"]
         assert find(device) == first
+        assert not CompilingProvider(FieldsSource("elementwise", FIELDS)).compiles(WANTED, device)
         assert long_ways == []
 
     def test_sources_of_raw_kernels(

@@ -25,7 +25,9 @@ from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache, types_of
 from kspec.runtime.callcache.launch_plan import Prepared, is_checked
+from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
+from kspec.runtime.libraries.lookup import default_library
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.modules.loader import KernelLoader
 
@@ -239,8 +241,6 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
         `size`: of the loop, if the caller has said it; -1 if not, which raw outputs need.
         """
-        from kspec.runtime.libraries.lookup import default_library
-
         outputs = self._declaration.outputs
         if call.outputs or not len(outputs):
             return call
@@ -294,7 +294,6 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""
-        from kspec.runtime.callcache.param_buffer import ParameterBuffers
         from kspec.runtime.kernels.bound import Bound
 
         values = [one.value for one in prepared.operands]

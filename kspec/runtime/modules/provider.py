@@ -108,19 +108,26 @@ class CompilingProvider(Provider):
         """Compile and return the image; None when compiling is forbidden."""
         if config.jit_mode(self.jit) == "never":
             return None
+        note, image = self._noted(wanted, device, sanitize)
+        if image is not None:
+            return image
         # Lazy on purpose: a deployed package with precompiled kernels never gets here.
-        from kspec.compiler.memo import recalled_image
-
-        cache = user_cache()
-        note = self._note(wanted, device, sanitize)
-        found = recalled_image(cache, note) if note else None
-        if found is not None:
-            return found
         from kspec.compiler import compile_source
 
         source = self.source(wanted)
         target = target_of(device, sanitize, source.backend)
-        return compile_source(source, target, cache, note=note)
+        return compile_source(source, target, user_cache(), note=note)
+
+    def _noted(
+        self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]
+    ) -> tuple[str, Image | None]:
+        """Return the key of the note on an image, and the image if there is a note."""
+        note = self._note(wanted, device, sanitize)
+        if not note:
+            return "", None
+        from kspec.compiler.memo import recalled_image
+
+        return note, recalled_image(user_cache(), note)
 
     def _note(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> str:
         """Return the key of the note on an image; empty if there can be none."""
@@ -141,6 +148,8 @@ class CompilingProvider(Provider):
     def compiles(self, wanted: Wanted, device: Device) -> bool:
         """Return whether it is allowed to compile, and has to: nothing is in the cache."""
         if config.jit_mode(self.jit) == "never":
+            return False
+        if self._noted(wanted, device, ())[1] is not None:
             return False
         from kspec.compiler import is_compiled
 
