@@ -9,8 +9,9 @@ from __future__ import annotations
 from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.model.neighbours.windows import MAX_AXES, MIRROR, NEAREST, REFLECT, VALID, WRAP
+from kspec.model.neighbours.windows import MIRROR, NEAREST, REFLECT, VALID, WRAP
 from kspec.model.shapes import integer, normalize_axes
+from kspec.model.stages import MAX_AXES
 
 # What lies beyond the ends of an axis, for windows: as for those of elementwise kernels, or
 # nothing, so that windows have fewer elements there.

@@ -18,7 +18,6 @@ from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import integer
-from kspec.model.stages import MAX_AXES as MAX_AXES  # a constant of windows for all others
 
 # Boundaries as in SciPy's ndimage, and "valid", with a smaller result and nothing outside. Their
 # order is that of ``kspec/boundary.cuh``.

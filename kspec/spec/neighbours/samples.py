@@ -22,8 +22,9 @@ from kspec.cpp.tokens import tokens_of
 from kspec.dataclass import dataclass
 from kspec.diagnostics import counted
 from kspec.model.neighbours.samples import ORDERS, SAMPLE_BOUNDARIES, Sample
-from kspec.model.neighbours.windows import MAX_AXES, Reach
+from kspec.model.neighbours.windows import Reach
 from kspec.model.signature import Param, Signature
+from kspec.model.stages import MAX_AXES
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError
 from kspec.spec.fields import NumberField, wrong_type

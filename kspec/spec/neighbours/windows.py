@@ -28,7 +28,6 @@ from kspec.limits import BINDINGS
 from kspec.model.neighbours.windows import (
     BOUNDARIES,
     CONSTANT,
-    MAX_AXES,
     MAX_SIZE,
     VALID,
     Reach,
@@ -38,6 +37,7 @@ from kspec.model.raw.expressions import ExpressionError, ExpressionScope, Number
 from kspec.model.raw.launch_rules import evaluate
 from kspec.model.shapes import integer
 from kspec.model.signature import Param, Signature
+from kspec.model.stages import MAX_AXES
 from kspec.spec.base import SpecModel
 from kspec.spec.faults import Fault, FaultError, gathered
 from kspec.spec.fields import NumberField, wrong_type
