@@ -15,6 +15,7 @@ the name of each that was not found.  If one of them has changed, the long way i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -161,9 +162,10 @@ def _templates() -> tuple[Path, ...]:
 def _libraries() -> Iterator[Path]:
     """Yield a file of each library, which is another one in another version."""
     for name in _LIBRARIES:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.origin:
-            yield Path(spec.origin)
+        with contextlib.suppress(ImportError):  # an import hook may refuse it
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin:
+                yield Path(spec.origin)
 
 
 def _stamps(places: Iterable[Path]) -> str:
