@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _SCHEMA = 1
 # Rooms of kspec that make declarations and sources; the rest only calls what they have made.
 DECIDING = ("compiler", "cpp", "model", "render", "spec")
+_MODULES = ("limits.py", "pipeline.py")
 _LIBRARIES = ("jinja2", "pydantic")
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -136,7 +137,7 @@ def code_digest() -> str:
     Empty if this process may have imported other code than that of the files: some of them are
     newer than its import of kspec, or kspec is in an archive.
     """
-    return _stamps([*map(ROOT.joinpath, DECIDING), *_templates(), *_libraries()])
+    return _stamps([*map(ROOT.joinpath, (*DECIDING, *_MODULES)), *_templates(), *_libraries()])
 
 
 @functools.cache
