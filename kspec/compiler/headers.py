@@ -124,7 +124,7 @@ def is_settled(
 ) -> bool:
     """Return whether options, the compiler and the headers of `carry` decide an image.
 
-    It does not if several programs compile the source, or if it includes headers of CuPy or of a
+    They do not if several programs compile the source, or if it includes headers of CuPy or of a
     toolkit that is not in wheels: these have search rules of their own.
     """
     if any(is_library(Path(name)) for name in include_dirs(given.options)):
@@ -134,7 +134,8 @@ def is_settled(
         return False
     if target.is_host:
         return not any(name.startswith("cuda/") for name in missing)
-    if given.backend != "nvrtc" or CompileOptions.for_source(carried, target).relocatable:
+    relocatable = CompileOptions.for_source(carried, target).relocatable
+    if given.backend != "nvrtc" or relocatable or target.via:
         return False
     known = zip(HEADERS, headers_in_wheels(), strict=True)
     return not missing or all(found or find_headers(part) is None for part, found in known)
