@@ -59,7 +59,7 @@ def long_ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         said.append("render")
         return render(self, wanted)
 
-    def compiled(source: CudaSource, target: Target) -> Image:
+    def compiled(source: CudaSource, target: Target, *rest: Any) -> Image:
         said.append("compile")
         own = [one.text for one in source.headers if "mine" in one.name]
         code = repr((own, source.options)).encode()
@@ -444,7 +444,7 @@ class TestStaleness:
         long_ways: list[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        value = {"KSPEC_HOST_OPT": "1", "CPATH": str(tmp_path)}[name]
+        value = {"KSPEC_HOST_OPT": "2", "CPATH": str(tmp_path)}[name]
         self._check(find, long_ways, lambda: monkeypatch.setenv(name, value), {})
 
     def test_another_compiler_of_the_host_device(

@@ -6,6 +6,7 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,9 +26,9 @@ def compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     names: list[str] = []
     real = compilation._compile
 
-    def spy(source: CudaSource, target: Target) -> Image:
+    def spy(source: CudaSource, target: Target, *rest: Any) -> Image:
         names.append(source.name_expressions[0])
-        return real(source, target)
+        return real(source, target, *rest)
 
     monkeypatch.setattr(compilation, "_compile", spy)
     return names
@@ -60,9 +61,9 @@ def test_different_specializations_compile_at_the_same_time(
     real = compilation._compile
     both = threading.Barrier(3)
 
-    def together(source: CudaSource, target: Target) -> Image:
+    def together(source: CudaSource, target: Target, *rest: Any) -> Image:
         both.wait(timeout=200)  # broken unless the other two get here too
-        return real(source, target)
+        return real(source, target, *rest)
 
     monkeypatch.setattr(compilation, "_compile", together)
     kernel, other = add("add_parallel"), add("subtract_parallel", "z = x - y")
@@ -176,7 +177,7 @@ class TestFailures:
         x = place.array([1.0])
         with monkeypatch.context() as patch:
 
-            def missing(source: CudaSource, target: Target) -> Image:
+            def missing(source: CudaSource, target: Target, *rest: Any) -> Image:
                 raise ToolNotFoundError("no compiler")
 
             patch.setattr(compilation, "_compile", missing)
