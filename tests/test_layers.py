@@ -110,6 +110,7 @@ THIRD_PARTY = {
     "rich": (
         "build/cli/",
         "build/tools/demo.py",
+        "build/report/timings.py",
         "build/report/view.py",
         "build/report/diff_view.py",
         "build/properties/table.py",

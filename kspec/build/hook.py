@@ -135,7 +135,7 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
 
     def _progress(self, step: Step) -> None:
         self._pace.step(step.total, not step.cached)
-        line = self._pace.line("compiling", f"{step.stem} for {step.arch}")
+        line = self._pace.line("compiling", f"{step.name} for {step.arch}")
         self.app.display_info(f"kspec: {line}")
 
 

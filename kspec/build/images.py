@@ -1,24 +1,25 @@
-"""A plan in, one fatbin per spec file out: the compiling half of a build.
+"""A plan in, one fatbin per kernel out: the compiling half of a build.
 
 What an earlier build left behind is reused if its key still fits; what the user's cache holds
-is taken from there; the rest is compiled, one translation unit for each file and architecture,
-in several processes because NVRTC serialises inside one.  The same processes make the fatbins.
+is taken from there; the rest is compiled, one translation unit for each kernel (`Group`) and
+architecture, in several processes because NVRTC serialises inside one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from kspec.build.messages import Job, Members
-from kspec.build.plan import BuildPlan, Unit
+from kspec.build.messages import Job
+from kspec.build.plan import BuildPlan, Group, Unit, group_source
 from kspec.build.worker import Workers
-from kspec.compiler import ImageCache, image_key
+from kspec.compiler import ImageCache, cached_image, image_key
+from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.family import share
 from kspec.compiler.headers import carry_headers
-from kspec.compiler.key import compiler_fingerprint
+from kspec.compiler.key import compiler_fingerprint, source_digest
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, KspecError
 from kspec.model.manifest import ImageEntry
@@ -27,13 +28,34 @@ from kspec.model.stages import CudaSource, Image, Target
 
 @dataclass(frozen=True)
 class Step:
-    """One translation unit that is done; `done` of `total` are."""
+    """One translation unit that is done; `done` of `total` are.
+
+    Attributes
+    ----------
+    stem, kernel, arch : str
+        Module, first kernel of its group, and target.
+    cached : bool
+        Whether the image was in the cache.
+    instantiations, size : int
+        Its kernels with types and layout, and the bytes of its image.
+    seconds : float
+        CPU time of the compiler; nothing for PTX that another compilation made.
+    """
 
     stem: str
     arch: str
     done: int
     total: int
     cached: bool = False
+    kernel: str = ""
+    instantiations: int = 0
+    size: int = 0
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Module and kernel."""
+        return f"{self.stem}.{self.kernel}"
 
 
 Progress = Callable[[Step], None]
@@ -48,21 +70,37 @@ class Built:
     logs: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """An image to be made."""
+
+    group: Group
+    source: CudaSource
+    key: str
+
+
 def ignore_progress(step: Step) -> None:
     """Report nothing."""
 
 
-def unit_key(unit: Unit, targets: Sequence[Target]) -> str:
-    """Return the digest of everything that decides a unit's fatbin."""
-    source = carry_headers(unit.source)  # once, not for every target
-    keys = "\n".join(image_key(source, target) for target in share(unit.source, targets))
+def images_key(source: CudaSource, targets: Sequence[Target]) -> str:
+    """Return the digest of everything that decides the fatbin of a source."""
+    carried = carry_headers(source)  # once, not for every target
+    keys = "\n".join(image_key(carried, target) for target in share(source, targets))
     return hashlib.sha256(keys.encode()).hexdigest()
+
+
+def images_of(unit: Unit, images: Mapping[str, Built]) -> Iterator[tuple[Group, Built]]:
+    """Yield the groups of a unit that have an image, and that."""
+    for group in unit.groups:
+        if group.name in images:
+            yield group, images[group.name]
 
 
 def build_images(
     plan: BuildPlan, existing: Mapping[str, Built], progress: Progress = ignore_progress
 ) -> dict[str, Built]:
-    """Return the fatbin of each unit that precompiles anything, by stem.
+    """Return the fatbin of each group of kernels that is precompiled, by its name.
 
     Parameters
     ----------
@@ -76,122 +114,106 @@ def build_images(
     Raises
     ------
     CompileError
-        With the compiler's messages about every file it refused.
+        With the compiler's messages about every kernel it refused.
     ToolNotFoundError
         If NVRTC or nvFatbin are missing.
     """
     images: dict[str, Built] = {}
-    wanted: dict[str, tuple[Unit, str]] = {}
+    wanted: list[_Wanted] = []
     for unit in plan.units:
-        if not unit.source.name_expressions:
-            continue  # every kernel of the file is compiled lazily
-        key = unit_key(unit, plan.targets)
-        before = existing.get(unit.stem)
-        if before is not None and before.entry.key == key:
-            images[unit.stem] = before
-        else:
-            wanted[unit.stem] = unit, key
-    if wanted:
-        images |= _made(wanted, plan.targets, progress)
-    return images
+        for group in unit.groups:
+            source = group_source(plan.settings, unit, group)
+            key = images_key(source, plan.targets)
+            before = existing.get(group.name)
+            if before is not None and before.entry.key == key:
+                images[group.name] = before
+            else:
+                wanted.append(_Wanted(group, source, key))
+    compiled = _compile_all(wanted, plan.targets, progress)
+    return images | {one.group.name: _built(one, compiled, plan.targets) for one in wanted}
 
 
-def _made(
-    wanted: Mapping[str, tuple[Unit, str]], targets: Sequence[Target], progress: Progress
-) -> dict[str, Built]:
-    """Return the fatbins of some units, which come with their keys, by stem."""
-    cache = ImageCache.configured()
-    count = max(1, min(len(wanted) * len(targets), os.cpu_count() or 1))
-    with Workers(count) as workers:
-        units = [unit for unit, _ in wanted.values()]
-        compiled = _compile_all(units, targets, workers, cache, progress)
-        members = {
-            stem: Members(tuple(compiled[stem, target.arch] for target in targets))
-            for stem in wanted
-        }
-        stems = sorted(wanted, key=lambda stem: -sum(len(one.code) for one in members[stem].images))
-        fatbins = dict(
-            zip(stems, workers.join([members[one] for one in stems], cache), strict=True)
-        )
-    return {
-        stem: _built(unit, key, members[stem].images, fatbins[stem])
-        for stem, (unit, key) in wanted.items()
-    }
-
-
-def _built(unit: Unit, key: str, members: Sequence[Image], fatbin: Image) -> Built:
+def _built(
+    wanted: _Wanted, compiled: Mapping[tuple[str, str], Image], targets: Sequence[Target]
+) -> Built:
+    members = [compiled[wanted.group.name, target.arch] for target in targets]
+    fatbin = make_fatbin(members)
     entry = ImageEntry(
-        file=f"{unit.stem}.fatbin",
+        file=wanted.group.file,
         sha256=hashlib.sha256(fatbin.code).hexdigest(),
         archs=tuple(image.arch for image in members),
-        compiler=compiler_fingerprint(unit.source, Target(members[0].arch)),
+        compiler=compiler_fingerprint(wanted.source, Target(members[0].arch)),
         symbols=fatbin.symbols,
         figures={image.arch: image.figures for image in members if image.figures},
-        key=key,
+        key=wanted.key,
+        source=source_digest(wanted.source),
     )
     return Built(entry, fatbin.code, tuple(image.log for image in members if image.log))
 
 
 def _compile_all(
-    units: Sequence[Unit],
-    targets: Sequence[Target],
-    workers: Workers,
-    cache: ImageCache,
-    progress: Progress,
+    wanted: Sequence[_Wanted], targets: Sequence[Target], progress: Progress
 ) -> dict[tuple[str, str], Image]:
-    total = len(units) * len(targets)
+    """Return the image of each group, by name, and architecture."""
+    cache = ImageCache.configured()
+    total = len(wanted) * len(targets)
     images: dict[tuple[str, str], Image] = {}
-    missing: list[tuple[Unit, Target]] = []
-    for unit in units:
-        for target in share(unit.source, targets):
-            image = cache.probe(image_key(unit.source, target))  # the compiling call asks again
+    missing: list[tuple[_Wanted, Target]] = []
+    for one in wanted:
+        for target in share(one.source, targets):
+            image = cached_image(one.source, target, cache)  # the compiling call asks again
             if image is None:
-                missing.append((unit, target))
+                missing.append((one, target))
                 continue
-            images[unit.stem, target.arch] = image
-            progress(Step(unit.stem, target.arch, len(images), total, cached=True))
-    failures = _compile(missing, workers, cache, images, total, progress)
+            images[one.group.name, target.arch] = image
+            progress(_step(one.group, image, len(images), total, cached=True))
+    failures: dict[str, CompileError] = {}
+    if missing:
+        for group, image, seconds in _compile(missing, cache, failures):
+            images[group.name, image.arch] = image
+            progress(_step(group, image, len(images), total, seconds=seconds))
     if failures:
         raise _joined(failures)
     return images
 
 
+def _step(
+    group: Group, image: Image, done: int, total: int, cached: bool = False, seconds: float = 0.0
+) -> Step:
+    count, size = len(image.symbols), len(image.code)
+    return Step(group.stem, image.arch, done, total, cached, group.kernel, count, size, seconds)
+
+
 def _compile(
-    missing: Sequence[tuple[Unit, Target]],
-    workers: Workers,
-    cache: ImageCache,
-    images: dict[tuple[str, str], Image],
-    total: int,
-    progress: Progress,
-) -> dict[str, CompileError]:
-    """Compile what is missing into `images`; return the first error of each file."""
-    failures: dict[str, CompileError] = {}
-    stems = {id(unit.source): unit.stem for unit, _ in missing}
-    for job, outcome in workers.run(_jobs(missing), cache):
-        stem = stems[id(job.source)]
-        if isinstance(outcome, CompileError):
-            failures.setdefault(stem, outcome)
-        elif isinstance(outcome, KspecError):
-            raise outcome
-        else:
-            images[stem, job.target.arch] = outcome
-            progress(Step(stem, job.target.arch, len(images), total))
-    return failures
+    missing: Sequence[tuple[_Wanted, Target]], cache: ImageCache, failures: dict[str, CompileError]
+) -> Iterator[tuple[Group, Image, float]]:
+    """Yield each missing image and its CPU seconds; keep the first error of each group."""
+    groups = {id(one.source): one.group for one, _ in missing}
+    jobs = _jobs((one.source, target) for one, target in missing)
+    with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
+        for job, answer in workers.run(jobs, cache):
+            group, outcome = groups[id(job.source)], answer.outcome
+            if isinstance(outcome, CompileError):
+                failures.setdefault(group.name, outcome)
+            elif isinstance(outcome, KspecError):
+                raise outcome
+            else:
+                yield group, outcome, answer.seconds
 
 
-def _jobs(missing: Sequence[tuple[Unit, Target]]) -> list[Job]:
-    """Return the compilations of units for targets, in the order to start them.
+def _jobs(missing: Iterable[tuple[CudaSource, Target]]) -> list[Job]:
+    """Return the compilations of sources for targets, in the order to start them.
 
-    One of each file comes first, so that a file that does not compile is found soon; then the
+    One of each source comes first, so that one that does not compile is found soon; then the
     largest, so that no process is left with one when the others have nothing to do.
     """
-    targets: dict[str, list[Target]] = {}
-    for unit, target in missing:
-        targets.setdefault(unit.stem, []).append(target)
+    targets: dict[int, tuple[CudaSource, list[Target]]] = {}
+    for source, target in missing:
+        targets.setdefault(id(source), (source, []))[1].append(target)
     ranked: list[tuple[bool, int, Job]] = []
-    for unit in {unit.stem: unit for unit, _ in missing}.values():
-        size = len(unit.source.name_expressions)
-        for place, job in enumerate(_jobs_of(unit.source, targets[unit.stem])):
+    for source, wanted in targets.values():
+        size = len(source.name_expressions)
+        for place, job in enumerate(_jobs_of(source, wanted)):
             ranked.append((place > 0, -size, job))
     return [job for _, _, job in sorted(ranked, key=lambda one: one[:2])]
 
@@ -209,8 +231,8 @@ def _jobs_of(source: CudaSource, targets: Sequence[Target]) -> list[Job]:
 
 
 def _joined(failures: Mapping[str, CompileError]) -> CompileError:
-    """Return one error with the messages about every file."""
+    """Return one error with the messages about every kernel."""
     first = failures[min(failures)]
-    log = "\n".join(failures[stem].log for stem in sorted(failures))
-    found = tuple(one for stem in sorted(failures) for one in failures[stem].diagnostics)
+    log = "\n".join(failures[name].log for name in sorted(failures))
+    found = tuple(one for name in sorted(failures) for one in failures[name].diagnostics)
     return CompileError(log, first.source, first.options, first.target, found)

@@ -3,9 +3,8 @@
 ::
 
     pack_job(Job(...))          a line                      read_job(pipe)
-    pack_job(Members(...))      a line, then entries        read_job(pipe)
-    pack_outcome(image)         a line, then an entry       read_outcome(pipe)
-    pack_outcome(error)         a line                      read_outcome(pipe)
+    pack_answer(of an image)    a line, then an entry       read_answer(pipe)
+    pack_answer(of an error)    a line                      read_answer(pipe)
 
 No pickle: a message holds text and bytes, nothing that runs.
 """
@@ -24,6 +23,14 @@ from kspec.errors import CompileError, KspecError, LoadError
 from kspec.model.stages import CudaSource, Header, Image, Target
 
 Outcome = Image | KspecError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Result of a compilation, and the CPU seconds that it took."""
+
+    outcome: Outcome
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -50,32 +57,17 @@ class Job:
         return (self, *(Job(self.source, one) for one in self.also))
 
 
-@dataclass(frozen=True)
-class Members:
-    """Images to make a fatbin of."""
-
-    images: tuple[Image, ...]
-
-
-def pack_job(job: Job | Members) -> bytes:
+def pack_job(job: Job) -> bytes:
     """Return a job as bytes."""
-    if isinstance(job, Job):
-        return _line(asdict(job))
-    entries = [pack_image("", image) for image in job.images]
-    return _line({"members": [len(entry) for entry in entries]}) + b"".join(entries)
+    return _line(asdict(job))
 
 
-def read_job(pipe: IO[bytes]) -> Job | Members | None:
+def read_job(pipe: IO[bytes]) -> Job | None:
     """Return the next job that comes through a pipe; None where the pipe ends, in a job or not."""
     line = pipe.readline()
     if not line.endswith(b"\n"):
         return None
     data = json.loads(line)
-    if "members" in data:
-        entries = [pipe.read(size) for size in data["members"]]
-        if [len(entry) for entry in entries] != data["members"]:
-            return None
-        return Members(tuple(unpack_image(entry, "") for entry in entries))
     fields = data["source"]
     lists = {name: tuple(fields[name]) for name in ("name_expressions", "options")}
     headers = tuple(Header(**one) for one in fields["headers"])
@@ -87,26 +79,27 @@ def _target(fields: dict[str, Any]) -> Target:
     return Target(**{**fields, "sanitize": tuple(fields["sanitize"])})
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
+def pack_answer(answer: Answer) -> bytes:
     """Return an image, or the error that there is none, as bytes.
 
     An error that is not of `kspec.errors` arrives as the nearest class there.
     """
+    outcome, seconds = answer.outcome, answer.seconds
     if isinstance(outcome, Image):
         entry = pack_image("", outcome)
-        return _line({"bytes": len(entry)}) + entry
+        return _line({"bytes": len(entry), "seconds": seconds}) + entry
     kind = type(outcome)
     if vars(errors).get(kind.__name__) is kind:
         arguments = [*outcome.__reduce__()[1]]
         if isinstance(outcome, CompileError):
             arguments[-1] = [asdict(one) for one in outcome.found]
-        return _line({"error": kind.__name__, "arguments": arguments})
+        return _line({"error": kind.__name__, "arguments": arguments, "seconds": seconds})
     near = next(one for one in kind.__mro__ if vars(errors).get(one.__name__) is one)
-    return _line({"error": near.__name__, "arguments": [str(outcome)]})
+    return _line({"error": near.__name__, "arguments": [str(outcome)], "seconds": seconds})
 
 
-def read_outcome(pipe: IO[bytes]) -> Outcome:
-    """Return the next outcome that comes through a pipe.
+def read_answer(pipe: IO[bytes]) -> Answer:
+    """Return the next answer that comes through a pipe.
 
     Raises
     ------
@@ -118,9 +111,9 @@ def read_outcome(pipe: IO[bytes]) -> Outcome:
         raise EOFError("no answer")
     data = json.loads(line)
     if "error" in data:
-        return _error(data["error"], data["arguments"])
+        return Answer(_error(data["error"], data["arguments"]), data["seconds"])
     try:
-        return unpack_image(pipe.read(data["bytes"]), "")
+        return Answer(unpack_image(pipe.read(data["bytes"]), ""), data["seconds"])
     except LoadError as error:
         raise EOFError(str(error)) from error
 

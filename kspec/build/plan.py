@@ -1,12 +1,14 @@
 """Everything a build will do, decided before it does it: settings in, a frozen `BuildPlan` out.
 
-One `Unit` per spec file: its specs, and the self-contained source they render to.  No compiler
-and no generated file is touched.  `kspec.build.images` compiles a plan, `kspec.build.package.files`
-turns it into the files of the package.
+One `Unit` per spec file: its specs, and the self-contained source they render to.  Each of its
+`Group` objects is compiled by itself: a kernel, as a rule.  No compiler and no generated file is
+touched.  `kspec.build.images` compiles a plan, `kspec.build.package.files` turns it into the files
+of the package.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -18,6 +20,8 @@ from kspec.build.settings import Settings
 from kspec.compiler.carrying import leads_out
 from kspec.compiler.headers import collect_headers, missing_includes, package_include_dir
 from kspec.compiler.options import flag_name, include_dirs
+from kspec.cpp.fragments import identifiers
+from kspec.cpp.preambles import shared_names
 from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.errors import SpecError
@@ -28,7 +32,7 @@ from kspec.model.stages import CudaSource, Header, Target
 from kspec.model.tuning import Tuned
 from kspec.render import compiler_options, render_file, specializations
 from kspec.spec.loader import SpecFile, load_specs
-from kspec.spec.models import Spec
+from kspec.spec.models import RawSpec, Spec
 
 # Options of NVRTC by which it would read or write some other file.
 _FILE_OPTIONS = frozenset(
@@ -41,8 +45,43 @@ RESERVED_STEMS = ("__init__", "kernel_names")
 
 
 @dataclass(frozen=True)
+class Group:
+    """Kernels that are compiled together: a generated one, or raw ones that need each other.
+
+    Those are the kernels of one source, whose variables of the device they share, and of sources
+    that have names of others of the file.  A build that finds one of them changed compiles the
+    group alone.
+
+    Attributes
+    ----------
+    stem : str
+        Name of the spec file.
+    specs : tuple of Spec
+        The kernels, in the order of the file.
+    """
+
+    stem: str
+    specs: tuple[Spec, ...]
+
+    @property
+    def kernel(self) -> str:
+        """The first kernel."""
+        return self.specs[0].name
+
+    @property
+    def name(self) -> str:
+        """Module and first kernel, which name the image too: ``"norms.l2norm"``."""
+        return f"{self.stem}.{self.kernel}"
+
+    @property
+    def file(self) -> str:
+        """Name of the image in the package."""
+        return f"{self.name}.fatbin"
+
+
+@dataclass(frozen=True)
 class Unit:
-    """One spec file: one module, one ``.cu``, one image.
+    """One spec file: one module, one ``.cu``, one image for each group of its kernels.
 
     Attributes
     ----------
@@ -68,6 +107,20 @@ class Unit:
     def stem(self) -> str:
         """Name of all of them."""
         return self.spec_file.stem
+
+    @functools.cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The kernels that are precompiled; each group is compiled together."""
+        return tuple(
+            Group(self.stem, tuple(specs))
+            for specs in _compiled_together(self.spec_file.specs)
+            if any(any(True for _ in specializations(spec)) for spec in specs)
+        )
+
+    def group_of(self, kernel: str) -> Group | None:
+        """Return the group of a kernel; None if it is compiled lazily."""
+        found = (one for one in self.groups if any(spec.name == kernel for spec in one.specs))
+        return next(found, None)
 
 
 @dataclass(frozen=True)
@@ -129,6 +182,24 @@ def make_plan(settings: Settings) -> BuildPlan:
     return BuildPlan(settings, tuple(units), lock)
 
 
+def _compiled_together(specs: Sequence[Spec]) -> list[list[Spec]]:
+    """Return the kernels of a file by group, each in the order of the file."""
+    groups: list[list[Spec]] = []
+    homes: dict[str, list[Spec]] = {}  # by the texts, and their names, of a group
+    for spec in specs:
+        group: list[Spec] = [spec]
+        if isinstance(spec, RawSpec):
+            used = (homes.get(name) for name in (spec.text, *identifiers(spec.text)))
+            needed = {id(one): one for one in used if one is not None}
+            others = [one for one in groups if id(one) in needed]
+            groups = [one for one in groups if id(one) not in needed]
+            group = [*sorted(itertools.chain(*others), key=specs.index), spec]
+            moved = [name for name, home in homes.items() if id(home) in needed]
+            homes.update(dict.fromkeys((spec.text, *shared_names(spec.text), *moved), group))
+        groups.append(group)
+    return groups
+
+
 def _with_tuned(unit: Unit, tuned: Mapping[tuple[str, str], tuple[Tuned, ...]]) -> Unit:
     """Return a unit with the measurements of its kernels, which are by module and name."""
     names = [spec.name for spec in unit.spec_file.specs]
@@ -164,10 +235,15 @@ def _refusal_of_forms(name: str, taken: Mapping[str, tuple[str, str]]) -> str:
     return f"the operator of {kernel}'s {form} has this name; rename one of the kernels"
 
 
-def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
-    """Render one spec file and gather the project's headers that it includes."""
+def make_unit(
+    settings: Settings, spec_file: SpecFile, options: tuple[str, ...] | None = None
+) -> Unit:
+    """Render one spec file and gather the project's headers that it includes.
+
+    `options`: those of the compiler, if they are not those of its specs.
+    """
     text = render_file(spec_file)
-    options = compiler_options(spec_file.specs)
+    options = compiler_options(spec_file.specs) if options is None else options
     headers, looked_at = _headers(settings, spec_file, text, options)
     every = (one.name_expression for spec in spec_file.specs for one in specializations(spec))
     names = dict.fromkeys(itertools.islice(every, limits.SPECIALIZATIONS + 1))
@@ -179,6 +255,15 @@ def make_unit(settings: Settings, spec_file: SpecFile) -> Unit:
     source = CudaSource(f"{spec_file.stem}.cu", text, tuple(names), headers, options)
     archs = tuple(target.arch for target in settings.configured)
     return Unit(spec_file, source, archs, looked_at)
+
+
+def group_source(settings: Settings, unit: Unit, group: Group) -> CudaSource:
+    """Return the source of a group by itself, with the options of its whole file.
+
+    Where its kernels stand in the file changes ``#line`` directives only.
+    """
+    alone = make_unit(settings, replace(unit.spec_file, specs=group.specs), unit.source.options)
+    return alone.source
 
 
 def _headers(

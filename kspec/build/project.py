@@ -2,7 +2,7 @@
 
 >>> report = build_project(Path("."))                                  # doctest: +SKIP
 >>> report.changed                                                     # doctest: +SKIP
-('manifest.json', 'norms.cu', 'norms.fatbin', 'norms.py')
+('manifest.json', 'norms.cu', 'norms.l2norm.fatbin', 'norms.py')
 
 This module only calls the others, in the order of the docstring of `kspec.build`.
 """
@@ -41,9 +41,9 @@ class BuildReport:
     changed : tuple of str
         Files of the package that were written or removed; empty: everything was up to date.
     compiled : tuple of str
-        Modules whose image was made anew.
+        Images that were made anew, by name.
     images : mapping of str to Built
-        Every image by module.
+        Every image by the name of its group.
     lock : LockUpdate
         Change of ``kspec.lock``.
     """
@@ -109,7 +109,7 @@ def build_project(
         watched = is_stamped(folder)  # the stamp goes with the folder that is replaced
         before = files.read_images(folder)
         if compiling:
-            intact = {stem: built for stem, built in before.items() if built.code}
+            intact = {name: built for name, built in before.items() if built.code}
             built = _compiled(plan, intact, progress)
             budgets.check_budgets(plan, built, with_reviews)
         else:
@@ -118,7 +118,7 @@ def build_project(
         if watched:
             write_stamp(plan, started)
         lock = update_lock(plan, built, with_reviews) if compiling else LockUpdate()
-    fresh = tuple(stem for stem, one in built.items() if before.get(stem) != one)
+    fresh = tuple(name for name, one in built.items() if before.get(name) != one)
     return BuildReport(plan, changed, fresh, built, lock)
 
 

@@ -17,17 +17,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kspec.compiler.cache.images import ImageCache
-    from kspec.compiler.compilation import compile_source, is_compiled
+    from kspec.compiler.compilation import (
+        cached_image,
+        compile_source,
+        is_compiled,
+        keep_image,
+    )
     from kspec.compiler.key import image_key
 
 _HOME_OF = {
     "ImageCache": "kspec.compiler.cache.images",
+    "cached_image": "kspec.compiler.compilation",
     "compile_source": "kspec.compiler.compilation",
     "image_key": "kspec.compiler.key",
     "is_compiled": "kspec.compiler.compilation",
+    "keep_image": "kspec.compiler.compilation",
 }
 
-__all__ = ["ImageCache", "compile_source", "image_key", "is_compiled"]
+__all__ = [
+    "ImageCache",
+    "cached_image",
+    "compile_source",
+    "image_key",
+    "is_compiled",
+    "keep_image",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from kspec.compiler import headers, memo
 from kspec.compiler.cache.images import ImageCache
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.cuda.cubin import with_code_sizes
-from kspec.compiler.key import carried_key, image_key
+from kspec.compiler.key import carried_key, placed_key
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.progress import compiling
@@ -71,20 +71,47 @@ def compile_source(
         return with_code_sizes(_compile(source, target))
     key = carried_key(source, target)
     with cache.guard(key):
-        failure = cache.failure(key)
+        failure = cache.failure(placed_key(key, source))
         if failure is not None:
             raise failure
-        image = cache.probe(key)
+        image = _probe(cache, key, source)
         if image is None:
             # What another process has made meanwhile is there when the lock is.
             with compiling(f"{source.name} for {target}"), cache.alone(key):
-                image = cache.get(key)
+                image = cache.probe(placed_key(key, source)) or cache.get(key)
                 if image is None:
                     image = _compile_remembering_failure(source, target, cache, key, also)
-                    cache.put(key, image)
+                    _keep(cache, key, source, image)
         if note and headers.is_settled(given, source, collected, target):
-            memo.remember_image(cache, note, key, collected)
+            memo.remember_image(cache, note, _key_of(image, key, source), collected)
         return image
+
+
+def cached_image(source: CudaSource, target: Target, cache: ImageCache) -> Image | None:
+    """Return the image that `compile_source` would find in a cache, or None."""
+    source = headers.carry_headers(source, target)
+    return _probe(cache, carried_key(source, target), source)
+
+
+def keep_image(source: CudaSource, target: Target, cache: ImageCache, image: Image) -> None:
+    """Put the image of a source into a cache whose folder does not have it."""
+    source = headers.carry_headers(source, target)
+    key = carried_key(source, target)
+    if not any(map(cache.is_stored, (key, placed_key(key, source)))):
+        _keep(cache, key, source, image)
+
+
+def _probe(cache: ImageCache, key: str, source: CudaSource) -> Image | None:
+    return cache.probe(key) or cache.probe(placed_key(key, source))
+
+
+def _keep(cache: ImageCache, key: str, source: CudaSource, image: Image) -> None:
+    cache.put(_key_of(image, key, source), image)
+
+
+def _key_of(image: Image, key: str, source: CudaSource) -> str:
+    """Return the key of an image; its warnings say where the source stands in its file."""
+    return placed_key(key, source) if image.log else key
 
 
 def _check_characters(source: CudaSource, target: Target) -> None:
@@ -103,8 +130,10 @@ def _check_characters(source: CudaSource, target: Target) -> None:
 
 def is_compiled(source: CudaSource, target: Target, cache: ImageCache) -> bool:
     """Return whether `compile_source` would find the image, or the failure, in the cache."""
-    key = image_key(source, target)
-    return cache.failure(key) is not None or cache.probe(key) is not None
+    source = headers.carry_headers(source, target)
+    key = carried_key(source, target)
+    failure = cache.failure(placed_key(key, source))
+    return failure is not None or _probe(cache, key, source) is not None
 
 
 def _compile_remembering_failure(
@@ -115,14 +144,14 @@ def _compile_remembering_failure(
             return with_code_sizes(_compile(source, target, cache, key))
         image, ptx = _compile_with_ptx(source, target)
     except CompileError as error:
-        cache.put_failure(key, error)
+        cache.put_failure(placed_key(key, source), error)
         raise
     for one in also:
         own_key = carried_key(source, one)
         try:
-            cache.put(own_key, with_code_sizes(_made_of(ptx, one, source)))
+            _keep(cache, own_key, source, with_code_sizes(_made_of(ptx, one, source)))
         except CompileError as error:
-            cache.put_failure(own_key, error)
+            cache.put_failure(placed_key(own_key, source), error)
     return with_code_sizes(image)
 
 

@@ -12,11 +12,12 @@ is an array, `kspec.render.context` where the preamble of a spec file's kernel g
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
 from kspec.cpp.brackets import group_end, outermost, split_at_commas
-from kspec.cpp.declarations import parse_declaration
+from kspec.cpp.declarations import ATTRIBUTES, kernel_names, parse_declaration
 from kspec.cpp.directives import macro_definitions
 from kspec.cpp.fragments import code_of
 from kspec.cpp.tokens import Token, tokens_of
@@ -24,6 +25,8 @@ from kspec.cpp.tokens import Token, tokens_of
 _LEAVING = frozenset({"return", "goto", "case"})
 _CONTROL = frozenset({"for", "if", "while", "switch"})
 _BEFORE_BLOCKS = frozenset({";", "{", "}", ")", "else", "do"})  # other braces are of values
+# The tokens behind a name that a text declares.
+_DECLARED = frozenset({"(", "[", "=", ";", "{"})
 # The tokens behind the name that a template head declares.
 _ENDS = frozenset({"<", ";", "{", "("})
 # Namespaces that headers have.
@@ -34,6 +37,20 @@ def preamble_names(text: str) -> frozenset[str]:
     """Return the words of a preamble outside of all brackets, and its macros."""
     words = (token.text for token in outermost([*tokens_of(text)]) if token.kind == "word")
     return frozenset(words).union(name for name, _ in macro_definitions(text))
+
+
+@functools.lru_cache(maxsize=128)  # a text may have many kernels
+def shared_names(text: str) -> frozenset[str]:
+    r"""Return the names that a source declares for others: outside of all brackets, no kernels.
+
+    >>> sorted(shared_names("#define N 4\n__device__ int count[N]; __global__ void k(int* x) {}"))
+    ['N', 'count']
+    """
+    pairs = itertools.pairwise([*outermost([*tokens_of(text)])])
+    words = ((one.text, following.text) for one, following in pairs if one.kind == "word")
+    declared = {word for word, following in words if following in _DECLARED}
+    declared.update(name for name, _ in macro_definitions(text))
+    return frozenset(declared.difference(ATTRIBUTES, kernel_names(text)))
 
 
 def declares_variable(name: str, statements: str) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kspec.model.raw.launch_rules import LaunchRules
     from kspec.model.tuning import Tuned
 
-SCHEMA = 3
+SCHEMA = 4
 FILE_NAME = "manifest.json"
 # What is between the JSON and its digest.
 _SEAL = ',\n "sha256": "'
@@ -48,7 +48,7 @@ class NewerSchemaError(OtherSchemaError):
 
 @dataclass(frozen=True)
 class ImageEntry:
-    """The compiled half of a module.
+    """A kernel's compiled half, or that of the raw kernels of one text.
 
     Attributes
     ----------
@@ -66,6 +66,8 @@ class ImageEntry:
         Arch, then name expression, to resources.
     key : str
         Digest of everything it was made from; an equal one means nothing to compile.
+    source : str
+        Digest of the text alone, which needs no compiler.
     """
 
     file: str
@@ -75,11 +77,12 @@ class ImageEntry:
     symbols: Mapping[str, str]
     figures: Mapping[str, Mapping[str, Figures]] = field(default_factory=dict)
     key: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """One spec file: one Python module, one ``.cu``, one image.
+    """One spec file: one Python module, one ``.cu``, some images.
 
     Attributes
     ----------
@@ -97,8 +100,8 @@ class ModuleEntry:
         Compiler options of the specs.
     headers : tuple of str
         The user's headers, shipped beside the ``.cu``.
-    image : ImageEntry or None
-        The compiled image; None where only text was generated.
+    images : tuple of ImageEntry
+        The compiled images; none where only text was generated.
     coverage : mapping of str to Coverage
         Kernel to the precompiled specializations in its spec.
     tuned : mapping of str to (tuple of Tuned)
@@ -112,9 +115,13 @@ class ModuleEntry:
     precompiled: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    image: ImageEntry | None = None
+    images: tuple[ImageEntry, ...] = ()
     coverage: Mapping[str, Coverage] = field(default_factory=dict)
     tuned: Mapping[str, tuple[Tuned, ...]] = field(default_factory=dict)
+
+    def image_of(self, name_expression: str) -> ImageEntry | None:
+        """Return the image that holds an instance of a kernel, if one does."""
+        return next((one for one in self.images if name_expression in one.symbols), None)
 
 
 @dataclass(frozen=True)
@@ -260,6 +267,9 @@ def _module_data(entry: ModuleEntry) -> dict[str, Any]:
 
     data = asdict(entry)
     data["kernels"] = [declaration_data(kernel) for kernel in entry.kernels]
+    for image in data["images"]:  # numbers in the order of `Figures`: their names are half of them
+        for table in image["figures"].values():
+            table.update({name: [*numbers.values()] for name, numbers in table.items()})
     del data["tuned"]
     if entry.tuned:
         data["tuned"] = {name: [*map(tuned_data, rows)] for name, rows in entry.tuned.items()}
@@ -322,7 +332,6 @@ def _c_param_data(param: CParam) -> dict[str, Any]:
 def _module(data: dict[str, Any]) -> ModuleEntry:
     from kspec.model.tuning import tuned_of
 
-    image = data["image"]
     return ModuleEntry(
         stem=data["stem"],
         spec=data["spec"],
@@ -331,7 +340,7 @@ def _module(data: dict[str, Any]) -> ModuleEntry:
         precompiled=tuple(data["precompiled"]),
         options=tuple(data["options"]),
         headers=tuple(data["headers"]),
-        image=_image(image) if image is not None else None,
+        images=tuple(map(_image, data["images"])),
         coverage={name: _coverage(one) for name, one in data.get("coverage", {}).items()},
         tuned={name: tuple(map(tuned_of, rows)) for name, rows in data.get("tuned", {}).items()},
     )
@@ -349,7 +358,7 @@ def _coverage(data: dict[str, Any]) -> Coverage:
 
 def _image(data: dict[str, Any]) -> ImageEntry:
     figures = {
-        arch: {name: Figures(**numbers) for name, numbers in kernels.items()}
+        arch: {name: Figures(*numbers) for name, numbers in kernels.items()}
         for arch, kernels in data["figures"].items()
     }
     return ImageEntry(**{**data, "archs": tuple(data["archs"]), "figures": figures})

@@ -36,9 +36,9 @@ Binding = Sequence[tuple[str, str]]
 class PreambleScope:
     """Scope of the preamble of a kernel.
 
-    The only kernel of a translation unit has it in the global namespace, as in CuPy. Kernels of
-    one spec file may have helpers of the same name, so that each preamble gets a namespace, unless
-    it has text that C++ allows only in the global one.
+    A kernel made in Python has it in the global namespace, as in CuPy. Kernels of one spec file may
+    have helpers of the same name, so that each preamble gets a namespace, unless it has text that
+    C++ allows only in the global one.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ def test_digests_are_those_of_the_files(project: Path, bill: dict[str, Any]) -> 
     files = {
         "specs/squares.toml": project / "specs/squares.toml",
         "toy/_k/squares.cu": package / "squares.cu",
-        "toy/_k/squares.fatbin": package / "squares.fatbin",
+        "toy/_k/squares.square.fatbin": package / "squares.square.fatbin",
         "toy/_k/amount.cuh": package / "amount.cuh",
     }
     for ref, path in files.items():
@@ -80,12 +80,12 @@ def test_digests_are_those_of_the_files(project: Path, bill: dict[str, Any]) -> 
 
 
 def test_an_image_says_what_it_was_made_of(bill: dict[str, Any]) -> None:
-    image = by_ref(bill)["toy/_k/shifts.fatbin"]
+    image = by_ref(bill)["toy/_k/shifts.shift.fatbin"]
     properties = {one["name"]: one["value"] for one in image["properties"]}
     assert properties["kspec:archs"] == "sm_90 compute_80"
     assert re.fullmatch(r"nvrtc V\d+\.\d+\.\d+ \S+", properties["kspec:compiler"])
     kspecs = f"kspec@{kspec.__version__}"
-    assert made_of(bill)["toy/_k/shifts.fatbin"] == [
+    assert made_of(bill)["toy/_k/shifts.shift.fatbin"] == [
         "toy/_k/shifts.cu",
         "toy/_k/amount.cuh",
         kspecs,
@@ -99,7 +99,7 @@ def test_libraries_of_headers_have_versions_and_licences(bill: dict[str, Any]) -
     assert re.fullmatch(r"\d\.\d+\.\d+", found[cccl]["version"])
     assert "Apache-2.0 WITH LLVM-exception" in found[cccl]["licenses"][0]["expression"]
     users = {ref for ref, needs in made_of(bill).items() if cccl in needs}
-    assert users == {"pkg:pypi/toy-project@0.1", "toy/_k/sums.fatbin"}
+    assert users == {"pkg:pypi/toy-project@0.1", "toy/_k/sums.block_sum.fatbin"}
 
 
 def test_a_project_without_such_headers_names_none(tmp_path: Path) -> None:
@@ -108,7 +108,8 @@ def test_a_project_without_such_headers_names_none(tmp_path: Path) -> None:
     assert kinds == {
         "specs/squares.toml": "file",
         "toy/_k/squares.cu": "file",
-        "toy/_k/squares.fatbin": "file",
+        "toy/_k/squares.square.fatbin": "file",
+        "toy/_k/squares.total.fatbin": "file",
         f"kspec@{kspec.__version__}": "library",
     }
 

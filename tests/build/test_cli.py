@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -41,9 +42,9 @@ def test_build_and_check(run, toy: Path) -> None:
     status, out, err = run("build", "--project", toy)
     assert (status, out) == (
         0,
-        "generated/toy_kernels: 3 kernels in 2 modules, for sm_90 compute_80; 10 files written\n",
+        "generated/toy_kernels: 3 kernels in 2 modules, for sm_90 compute_80; 11 files written\n",
     )
-    assert "compiling 4/4: " in err
+    assert "compiling 6/6: " in err
     status, out, err = run("build", "--project", toy)
     assert status == 0 and out.endswith("; up to date\n") and err == ""
     assert run("check", "--project", toy)[0] == 0
@@ -187,7 +188,24 @@ def test_show(run, toy: Path) -> None:
     assert status == 1 and "run `kspec build`" in err
     build_project(toy)
     image = show("square", "image")
-    assert "squares.fatbin: " in image and "compute_80 PTX" in image and "registers" in image
+    assert "squares.square.fatbin: " in image and "compute_80 PTX" in image and "registers" in image
+
+
+def test_timings(run, toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path / "cache"))
+    status, out, _ = run("build", "--project", toy, "--timings")
+    rows = [line.split() for line in out.splitlines()]
+    (square,) = (row for row in rows if row[:2] == ["squares.square", "sm_90"])
+    assert status == 0 and square[2] == "10" and float(square[4]) > float(square[5]) > 0
+    (total,) = (row for row in rows if row[:1] == ["all"])
+    assert total[1] == "30" and float(total[3]) > float(square[4])
+    _, out, _ = run("build", "--project", toy, "--timings")
+    assert "nothing was compiled: every image is up to date" in out
+    for path in (toy / "generated/toy_kernels").glob("shifts.*.fatbin"):
+        path.unlink()
+    _, out, err = run("build", "--project", toy, "--timings", "--format", "json")
+    json.loads(out)
+    assert err.count("cached") == 5, "two images, a sum for each of them, and one for both"
 
 
 def test_show_something_unknown(run, toy: Path) -> None:
@@ -216,12 +234,12 @@ def test_demo(run, toy: Path) -> None:
     assert "max error: the largest difference" in out and "the same CUDA text on the CPU" in out
     assert "max error" in out and "host" in out and "20\u00d730" in out
     assert "running 3/" in err
-    assert "compiled on first use: all modules; `kspec build` makes their images" in err
+    assert "compiled on first use: all kernels; `kspec build` makes their images" in err
     assert run("build", "--arch", "sm_90", "--project", toy)[0] == 0
     assert "on first use" not in run("demo", "--project", toy)[2]
     path = toy / "specs/squares.toml"
     path.write_text(path.read_text(encoding="utf-8").replace("a + b", "b + a"))
-    assert "compiled on first use: squares; `kspec build`" in run("demo", "--project", toy)[2]
+    assert "compiled on first use: squares.total; `kspec build`" in run("demo", "--project", toy)[2]
 
 
 def test_a_reference_that_fails_ends_no_demo(run, toy: Path) -> None:
@@ -309,7 +327,7 @@ def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
     assert done.returncode == 0
     assert b"\x1b" not in done.stdout + done.stderr
     assert os.linesep.encode() in done.stdout
-    assert "generated/toy_kernels/squares.fatbin" in files_of(toy)
+    assert "generated/toy_kernels/squares.square.fatbin" in files_of(toy)
 
 
 @pytest.mark.parametrize("missing", ["typer", "pydantic", "jinja2"])

@@ -55,13 +55,13 @@ def shipped(folder: Path) -> object:
 
 @pytest.mark.parametrize("how", DAMAGE)
 def test_an_image_is_refused_and_built_again(built: Path, how: str) -> None:
-    path = built / "shifts.fatbin"
+    path = built / "shifts.shift.fatbin"
     assert shipped(built) is not None
     before = files_of(built)
-    path.write_bytes(DAMAGE[how](before["shifts.fatbin"]))
+    path.write_bytes(DAMAGE[how](before["shifts.shift.fatbin"]))
     with pytest.raises(ManifestError, match=r"is not the image that manifest\.json describes"):
         shipped(built)
-    assert build_project(built.parents[1]).compiled == ("shifts",)
+    assert build_project(built.parents[1]).compiled == ("shifts.shift",)
     assert files_of(built) == before
 
 
@@ -113,7 +113,7 @@ def test_folders_of_the_project_mean_nothing_where_a_package_is_used(
 
 
 def test_another_modules_image_is_refused(built: Path) -> None:
-    (built / "shifts.fatbin").write_bytes((built / "squares.fatbin").read_bytes())
+    (built / "shifts.shift.fatbin").write_bytes((built / "squares.square.fatbin").read_bytes())
     with pytest.raises(ManifestError, match="is not the image"):
         shipped(built)
 

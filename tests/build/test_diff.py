@@ -133,7 +133,7 @@ def test_another_compiler(run, committed: Path) -> None:
     path = committed / "generated/toy_kernels/manifest.json"
     index = manifest.load(path.read_text())
     modules = [
-        replace(one, image=one.image and replace(one.image, compiler="nvrtc new V1"))
+        replace(one, images=tuple(replace(it, compiler="nvrtc new V1") for it in one.images))
         for one in index.modules
     ]
     path.write_text(manifest.dump(replace(index, modules=tuple(modules))))

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from kspec.build import images
-from kspec.build.messages import Job, Members
+from kspec.build.messages import Job
 from kspec.build.plan import BuildPlan, Unit
-from kspec.build.project import plan_project
+from kspec.build.project import build_project, plan_project
 from kspec.build.worker import Workers, do_job
 from kspec.compiler import ImageCache, compile_source
-from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.family import share
-from kspec.errors import KspecError, LoadError
+from kspec.errors import KspecError
 from kspec.model.stages import CudaSource, Target
 
 SM80, SM90, PTX80 = Target("sm_80"), Target("sm_90"), Target("compute_80", ptx_isa="8.0")
@@ -25,7 +24,8 @@ BROKEN = replace(K, text="broken;")
 
 def started(plan: BuildPlan, *missing: tuple[Unit, Target]) -> list[tuple[str, Target, object]]:
     stems = {id(unit.source): unit.stem for unit in plan.units}
-    return [(stems[id(job.source)], job.target, job.also) for job in images._jobs(missing)]
+    jobs = images._jobs((unit.source, target) for unit, target in missing)
+    return [(stems[id(job.source)], job.target, job.also) for job in jobs]
 
 
 @pytest.fixture
@@ -78,23 +78,48 @@ def test_nvcc_compiles_ptx_by_itself() -> None:
     assert images._jobs_of(source, (SM80, PTX80)) == jobs
 
 
+RAW = """
+[raw.{name}]
+code = '''
+{code}
+extern "C" __global__ void {name}(int* x) {{ x[0] = {value}; }}
+'''
+"""
+
+
+def test_raw_kernels_that_need_each_other_are_compiled_together(toy: Path) -> None:
+    kernels = [
+        ("counts", "__device__ int count = 3;", "1"),
+        ("alone", "__device__ int other;", "x[1]"),
+        ("reads", "", "count"),
+        ("defines", "#define FOUR 4", "FOUR"),
+        ("reads_both", "", "count + FOUR"),
+    ]
+    text = "".join(RAW.format(name=name, code=code, value=value) for name, code, value in kernels)
+    (toy / "specs/of_raw.toml").write_text(text)
+    (unit,) = [one for one in plan_project(toy).units if one.stem == "of_raw"]
+    assert {one.name: [spec.name for spec in one.specs] for one in unit.groups} == {
+        "of_raw.alone": ["alone"],
+        "of_raw.counts": ["counts", "reads", "defines", "reads_both"],
+    }
+    built = build_project(toy).images
+    assert set(built["of_raw.counts"].entry.symbols) == {"counts", "reads", "defines", "reads_both"}
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_workers(tmp_path: Path, count: int) -> None:
     cache = ImageCache(tmp_path)
     jobs = [Job(K, SM90), Job(K, SM80, (PTX80,))]
     with Workers(count) as workers:
-        made = {job.target: outcome for job, outcome in workers.run(jobs, cache)}
-        assert made == {target: compile_source(K, target) for target in (SM80, SM90, PTX80)}
-        members = Members((made[SM80], made[PTX80])), Members((made[SM90],))
-        fatbins = list(workers.join(members, cache))
-        assert fatbins == [make_fatbin(one.images) for one in members]
-        with pytest.raises(LoadError, match="sm_90 came twice"):
-            list(workers.join([Members((made[SM90], made[SM90]))], cache))
+        answers = {job.target: answer for job, answer in workers.run(jobs, cache)}
+    made = {target: answer.outcome for target, answer in answers.items()}
+    assert made == {target: compile_source(K, target) for target in (SM80, SM90, PTX80)}
+    assert all(answer.seconds > 0 for answer in answers.values())
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_refused_source_has_one_outcome(tmp_path: Path, count: int) -> None:
     with Workers(count) as workers:
-        ((job, outcome),) = workers.run([Job(BROKEN, SM80, (PTX80,))], ImageCache(tmp_path))
-    assert job.target == SM80 and isinstance(outcome, KspecError)
+        ((job, answer),) = workers.run([Job(BROKEN, SM80, (PTX80,))], ImageCache(tmp_path))
+    assert job.target == SM80 and isinstance(answer.outcome, KspecError)
     assert len([*do_job(job, ImageCache(tmp_path))]) == 1

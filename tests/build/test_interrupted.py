@@ -43,7 +43,7 @@ def test_while_compiling(toy: Path, monkeypatch: pytest.MonkeyPatch, where: str)
         for name, data in before.items()
         if name.startswith(str(PACKAGE))
     }
-    assert build_project(toy).compiled == ("squares",)
+    assert build_project(toy).compiled == ("squares.square",)
 
 
 def test_while_writing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_killed_while_compiling(
         assert time.monotonic() < deadline, "workers end with the build"
         time.sleep(0.05)
     report = build_project(toy, archs=["compute_80"])
-    assert len(report.compiled) == 8
+    assert len(report.compiled) == 9
 
 
 def children(pid: int) -> list[int]:

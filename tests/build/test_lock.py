@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kspec.build.images import unit_key
+from kspec.build.images import images_key
 from kspec.build.package import files
+from kspec.build.plan import group_source
 from kspec.build.project import build_project, plan_project
 from kspec.build.report import lock as locks
 from kspec.build.report import locking
@@ -235,8 +236,10 @@ class TestShipped:
         if not all(nvrtc_build() in one for one in compilers):
             pytest.skip(f"needs {compilers}, not NVRTC {nvrtc_build()}")
         old = [
-            unit.stem
+            group.name
             for unit in plan.units
-            if images[unit.stem].entry.key != unit_key(unit, plan.targets)
+            for group in unit.groups
+            if images[group.name].entry.key
+            != images_key(group_source(plan.settings, unit, group), plan.targets)
         ]
         assert not old, "run `kspec build`, and commit generated/"

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from kspec.build.messages import Job, Members, pack_job, pack_outcome, read_job, read_outcome
+from kspec.build.messages import Answer, Job, pack_answer, pack_job, read_answer, read_job
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
 from kspec.model.stages import CudaSource, Figures, Header, Image, Target
@@ -22,7 +22,6 @@ IMAGE = Image("cubin", "sm_90", b"\n\0code\n", {"k<int>": "_Zk"}, {"k<int>": Fig
 def test_jobs_one_after_the_other() -> None:
     sent = [
         Job(SOURCE, Target("host", ("memory",), "8.0")),
-        Members((IMAGE, IMAGE)),
         Job(SOURCE, Target("sm_80"), Target("compute_80", ptx_isa="8.0")),
     ]
     assert pack_job(sent[0]).count(b"\n") == 1
@@ -31,29 +30,35 @@ def test_jobs_one_after_the_other() -> None:
     assert read_job(pipe) is None
 
 
-def test_outcomes_one_after_the_other() -> None:
+def test_answers_one_after_the_other() -> None:
     compile_error = CompileError("log\nlog", "text", ("-a",), "sm_90", (FOUND,))
     sent = [IMAGE, compile_error, ToolNotFoundError("no nvcc"), IMAGE]
-    pipe = io.BytesIO(b"".join(map(pack_outcome, sent)))
-    image, refused, missing, again = [read_outcome(pipe) for _ in sent]
+    answers = [Answer(one, number / 8) for number, one in enumerate(sent)]
+    pipe = io.BytesIO(b"".join(map(pack_answer, answers)))
+    arrived = [read_answer(pipe) for _ in sent]
+    assert [one.seconds for one in arrived] == [one.seconds for one in answers]
+    image, refused, missing, again = [one.outcome for one in arrived]
     assert image == again == IMAGE
     assert isinstance(refused, CompileError)
     assert refused.__reduce__() == compile_error.__reduce__()
     assert type(missing) is ToolNotFoundError and str(missing) == "no nvcc"
     with pytest.raises(EOFError):
-        read_outcome(pipe)
+        read_answer(pipe)
 
 
 def test_an_error_of_another_module_arrives_as_its_nearest_class() -> None:
-    error = read_outcome(io.BytesIO(pack_outcome(SpecFileError([]))))
-    assert type(error) is SpecError
+    assert type(sent_through(SpecFileError([]))) is SpecError
+
+
+def sent_through(outcome: Image | KspecError) -> Image | KspecError:
+    return read_answer(io.BytesIO(pack_answer(Answer(outcome, 0.5)))).outcome
 
 
 @pytest.mark.parametrize("length", [0, 5, 40, -1])
-def test_half_an_outcome(length: int) -> None:
+def test_half_an_answer(length: int) -> None:
     with pytest.raises(EOFError):
-        read_outcome(io.BytesIO(pack_outcome(IMAGE)[:length]))
+        read_answer(io.BytesIO(pack_answer(Answer(IMAGE, 0.5))[:length]))
 
 
 def test_a_plain_error() -> None:
-    assert str(read_outcome(io.BytesIO(pack_outcome(KspecError("why"))))) == "why"
+    assert str(sent_through(KspecError("why"))) == "why"

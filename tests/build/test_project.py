@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ grid = "n"
 block = 1
 cooperative = true
 """
+IMAGES = {"shifts.shift", "squares.square", "squares.total"}
 TEXT = {
     "__init__.py",
     "amount.cuh",
@@ -49,14 +51,14 @@ TEXT = {
 
 def test_a_build_writes_the_package(toy: Path) -> None:
     report = build_project(toy)
-    assert set(report.changed) == TEXT | {"shifts.fatbin", "squares.fatbin"}
-    assert set(report.compiled) == {"shifts", "squares"}
+    assert set(report.changed) == TEXT | {f"{name}.fatbin" for name in IMAGES}
+    assert set(report.compiled) == IMAGES
     assert set(files_of(toy / PACKAGE)) == set(report.changed)
     index = manifest.load((toy / PACKAGE / "manifest.json").read_text())
-    image = index.module("squares").image
-    assert image is not None and image.archs == ("sm_90", "compute_80")
-    assert set(image.symbols) == set(index.module("squares").precompiled)
-    assert image.figures["sm_90"]["square<float, kspec::Flat>"].registers > 0
+    square, total = index.module("squares").images
+    assert square.archs == total.archs == ("sm_90", "compute_80")
+    assert {*square.symbols, *total.symbols} == set(index.module("squares").precompiled)
+    assert square.figures["sm_90"]["square<float, kspec::Flat>"].registers > 0
     assert index.module("shifts").headers == ("amount.cuh",)
 
 
@@ -108,46 +110,116 @@ def test_an_unchanged_build_does_nothing(toy: Path, monkeypatch: pytest.MonkeyPa
     build_project(toy)
     before = {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()}
     folder = (toy / PACKAGE).stat().st_ino
-    monkeypatch.setattr(images, "_compile_all", _only_nothing)
+    monkeypatch.setattr(images, "Workers", _refused)
+    monkeypatch.setattr(images, "make_fatbin", _refused)
     report = build_project(toy)
     assert (report.changed, report.compiled) == ((), ())
     assert {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()} == before
     assert (toy / PACKAGE).stat().st_ino == folder
 
 
-def _only_nothing(units: list[object], *rest: object) -> dict[object, object]:
-    assert not units
-    return {}
+def _refused(*arguments: object) -> None:
+    raise AssertionError("nothing is to be made")
 
 
-def test_one_changed_file_recompiles_that_file(toy: Path) -> None:
-    build_project(toy)
+def edit(toy: Path, before: str, after: str) -> None:
     path = toy / "specs/squares.toml"
-    path.write_text(path.read_text().replace("y = x * x", "y = x * x + 0"))
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_one_changed_kernel_is_compiled_alone(toy: Path) -> None:
+    build_project(toy)
+    edit(toy, "y = x * x", "y = x * x + 0")
     steps: list[Step] = []
     report = build_project(toy, progress=steps.append)
-    assert {step.stem for step in steps} == {"squares"}
-    assert report.compiled == ("squares",)
-    assert set(report.changed) == {
-        "manifest.json",
-        *(f"squares.{x}" for x in ("cu", "fatbin", "py")),
+    assert {(step.name, step.arch) for step in steps} == {
+        ("squares.square", "sm_90"),
+        ("squares.square", "compute_80"),
     }
+    assert report.compiled == ("squares.square",)
+    changed = {f"squares.{end}" for end in ("cu", "py", "square.fatbin")}
+    assert set(report.changed) == {"manifest.json", *changed}
+
+
+def test_kernels_that_move_in_their_file_are_not_compiled(
+    toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_project(toy)
+    before = files_of(toy / PACKAGE)
+    head, square, total = re.split(r"(?m)^(?=\[elementwise|\[reduction)", SQUARES)
+    (toy / "specs/squares.toml").write_text(f"# A line.\n{head}{total}\n\n{square}")
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "Workers", _refused)
+        patch.setattr(images, "make_fatbin", _refused)
+        report = build_project(toy)
+    assert report.compiled == ()
+    assert {"manifest.json", "squares.cu", "squares.py"} <= set(report.changed)
+    # Nothing in the code says where it stood.
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "fresh-cache"))
+    for name in IMAGES:
+        (toy / PACKAGE / f"{name}.fatbin").unlink()
+    assert set(build_project(toy).compiled) == IMAGES
+    images_of = {name: data for name, data in before.items() if name.endswith(".fatbin")}
+    assert images_of.items() <= files_of(toy / PACKAGE).items()
+
+
+def test_a_line_that_is_part_of_the_code_is_compiled(toy: Path) -> None:
+    edit(toy, "y = x * x", "y = x + __LINE__")
+    build_project(toy)
+    edit(toy, 'doc = "Squares."', '\ndoc = "Squares."')
+    assert build_project(toy).compiled == ("squares.square",)
+
+
+def test_an_error_that_moved_is_shown_where_it_is(toy: Path) -> None:
+    edit(toy, "y = x * x", "y = x * nothing")
+    for line in (7, 9):
+        with pytest.raises(CompileError, match=rf"specs/squares\.toml:{line}:"):
+            build_project(toy)
+        edit(toy, 'doc = "Squares."', '\n\ndoc = "Squares."')
+
+
+def test_a_warning_that_moved_is_shown_where_it_is(toy: Path, run) -> None:
+    edit(toy, "y = x * x", "int unused; y = x * x")
+    for line in (7, 9):
+        (toy / PACKAGE / "squares.square.fatbin").unlink(missing_ok=True)
+        _, _, err = run("build", "--project", toy)
+        assert f"specs/squares.toml:{line}:" in err and "unused" in err
+        edit(toy, 'doc = "Squares."', '\n\ndoc = "Squares."')
+
+
+def test_cached_images_start_no_process(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_project(toy)
+    before = files_of(toy / PACKAGE)
+    for path in (toy / PACKAGE).glob("*.fatbin"):
+        path.unlink()
+    monkeypatch.setattr(images, "Workers", _refused)
+    build_project(toy)
+    assert files_of(toy / PACKAGE) == before
+
+
+def test_images_of_an_earlier_layout_are_removed(toy: Path) -> None:
+    build_project(toy)
+    (toy / PACKAGE / "squares.fatbin").write_bytes(b"of all kernels of the file")
+    assert build_project(toy).changed == ("squares.fatbin",)
+    assert not (toy / PACKAGE / "squares.fatbin").exists()
 
 
 def test_a_changed_header_recompiles_its_users(toy: Path) -> None:
     build_project(toy)
     (toy / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
     report = build_project(toy)
-    assert report.compiled == ("shifts",)
+    assert report.compiled == ("shifts.shift",)
     assert "amount.cuh" in report.changed
 
 
 def test_a_damaged_image_is_made_again(toy: Path) -> None:
     build_project(toy)
-    path = toy / PACKAGE / "squares.fatbin"
+    path = toy / PACKAGE / "squares.square.fatbin"
     good = path.read_bytes()
     path.write_bytes(good[:-1])
-    assert build_project(toy).changed == ("squares.fatbin",)
+    assert build_project(toy).changed == ("squares.square.fatbin",)
     assert path.read_bytes() == good
 
 
@@ -161,30 +233,29 @@ def test_a_removed_spec_file_takes_its_module_along(toy: Path) -> None:
 def test_text_only(toy: Path) -> None:
     report = build_project(toy, compiling=False)
     assert set(report.changed) == TEXT
-    assert json.loads((toy / PACKAGE / "manifest.json").read_text())["modules"][0]["image"] is None
+    assert json.loads((toy / PACKAGE / "manifest.json").read_text())["modules"][0]["images"] == []
     x = np.ones(3, np.float32)
     assert import_package(toy / PACKAGE).squares.square(x).tolist() == [1, 1, 1]
 
 
 def test_text_only_keeps_images_that_still_fit(toy: Path) -> None:
     build_project(toy)
-    path = toy / "specs/squares.toml"
-    path.write_text(path.read_text().replace("y = x * x", "y = x * x + 0"))
+    edit(toy, "y = x * x", "y = x * x + 0")
     report = build_project(toy, compiling=False)
-    assert "shifts.fatbin" not in report.changed and "squares.fatbin" in report.changed
-    assert set(report.images) == {"shifts"}
+    assert {name for name in report.changed if name.endswith("fatbin")} == {"squares.square.fatbin"}
+    assert set(report.images) == {"shifts.shift", "squares.total"}
 
 
 def test_architectures_can_be_chosen(toy: Path) -> None:
     report = build_project(toy, archs=["sm_80"])
-    assert report.images["squares"].entry.archs == ("sm_80",)
+    assert report.images["squares.total"].entry.archs == ("sm_80",)
 
 
 def test_kernels_without_types_are_lazy(tmp_path: Path) -> None:
     lazy = SQUARES.replace('types = { T = ["float32", "int32"] }\n', "")
     toy = write_project(tmp_path, squares=lazy.split("[reduction")[0])
     report = build_project(toy)
-    assert set(report.images) == {"shifts"}
+    assert set(report.images) == {"shifts.shift"}
     x = np.ones(3, np.int8)
     assert import_package(toy / PACKAGE).squares.square(x).dtype == np.int8
 
@@ -269,7 +340,7 @@ class TestCheck:
         assert check_project(toy) == "" and build_project(toy).compiled == ()
         (toy / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
         assert "-#define AMOUNT 3\n+#define AMOUNT 4\n" in check_project(toy)
-        assert build_project(toy).compiled == ("shifts",)
+        assert build_project(toy).compiled == ("shifts.shift",)
 
     def test_edited_by_hand(self, toy: Path) -> None:
         build_project(toy)
@@ -308,13 +379,13 @@ class TestCheck:
         build_project(toy, compiling=False)
         path = toy / PACKAGE / "manifest.json"
         text = path.read_text()
-        path.write_text(text.replace('"schema": 3', '"schema": 2'))
-        message = "generated/toy_kernels/manifest.json has schema 2, this kspec knows 3: run"
+        path.write_text(text.replace('"schema": 4', '"schema": 2'))
+        message = "generated/toy_kernels/manifest.json has schema 2, this kspec knows 4: run"
         assert f"-({message} `kspec build` again)\n" in check_project(toy)
-        path.write_text(text.replace('"schema": 3', '"schema": 4'))
+        path.write_text(text.replace('"schema": 4', '"schema": 5'))
         with pytest.raises(ManifestError) as caught:
             check_project(toy)
-        assert str(caught.value) == message.replace("schema 2", "schema 4").replace(
+        assert str(caught.value) == message.replace("schema 2", "schema 5").replace(
             "run", "upgrade kspec"
         )
 
@@ -365,9 +436,10 @@ def test_kernels_of_one_file_are_compiled_once(tmp_path: Path) -> None:
     assert sorted(archs) == ["compute_80", "sm_90"]
     assert (toy / PACKAGE / "several.cu").read_text().count("void first(") == 1
     entry = manifest.load((toy / PACKAGE / "manifest.json").read_text()).module("several")
-    assert entry.image is not None
     # What no spec names costs nothing: a template is not even instantiated.
-    assert set(entry.image.symbols) == {"first", "second", "third<int>", "third<double>"}
+    (image,) = entry.images
+    assert image.file == "several.first.fatbin"
+    assert set(image.symbols) == {"first", "second", "third<int>", "third<double>"}
 
 
 def test_a_struct_that_differs_is_found_by_the_build(tmp_path: Path) -> None:

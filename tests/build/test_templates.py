@@ -39,7 +39,7 @@ CLUTTER = (
     "docs-html/index.html",
     "generated/.demo_kernels.lock",
     "generated/demo_kernels/__pycache__/kspec-stamp.json",
-    "generated/demo_kernels/demo.fatbin",
+    "generated/demo_kernels/demo.squared_diff.fatbin",
     "report.html",
     "site/index.html",
 )

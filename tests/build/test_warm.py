@@ -56,7 +56,7 @@ def pretend_images(folder: Path) -> None:
     for entry in index.modules:
         symbols = dict.fromkeys(entry.precompiled, "_Z")
         image = ImageEntry("pretended.fatbin", digest, ("sm_90",), "", symbols)
-        modules.append(replace(entry, image=image))
+        modules.append(replace(entry, images=(image,)))
     path.write_text(manifest.dump(replace(index, modules=tuple(modules))))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kspec.compiler import headers, key
 from kspec.compiler.cuda import nvrtc
-from kspec.compiler.key import image_key
+from kspec.compiler.key import image_key, placed_key, source_digest
 from kspec.model.stages import CudaSource, Header, Target
 
 SM80 = Target("sm_80")
@@ -26,7 +26,6 @@ BASE = CudaSource(
 
 DIFFERS: dict[str, CudaSource] = {
     "text": replace(BASE, text=BASE.text + " "),
-    "line directive": replace(BASE, text='#line 3 "specs/a.toml"\n' + BASE.text),
     "name": replace(BASE, name="b.cu"),
     "name expression": replace(BASE, name_expressions=("k<float>", "k<double>")),
     "one name expression fewer": replace(BASE, name_expressions=("k<float>",)),
@@ -43,6 +42,7 @@ DIFFERS: dict[str, CudaSource] = {
 SAME: dict[str, CudaSource] = {
     "equal": pickle.loads(pickle.dumps(BASE)),
     "order of headers": replace(BASE, headers=BASE.headers[::-1]),
+    "place in the spec file": replace(BASE, text='#line 3 "specs/a.toml"\n' + BASE.text),
 }
 
 
@@ -60,6 +60,35 @@ def test_differs_on(case: str) -> None:
 @pytest.mark.parametrize("case", SAME)
 def test_same_when(case: str) -> None:
     assert image_key(SAME[case], SM80) == image_key(BASE, SM80)
+
+
+def moved(source: CudaSource) -> CudaSource:
+    return replace(source, text='#line 3 "specs/a.toml"\n' + source.text)
+
+
+@pytest.mark.parametrize(
+    "text", ["__LINE__", "assert(x);", "_CCCL_ASSERT(x);", "CubDebug(x);", "__builtin_FILE()"]
+)
+@pytest.mark.parametrize("where", ["text", "header"])
+def test_places_that_are_part_of_the_code(text: str, where: str) -> None:
+    header = Header("z.cuh", f"#define Z {text}\n")
+    source = replace(BASE, headers=(*BASE.headers, header)) if where == "header" else BASE
+    source = replace(source, text=source.text + text) if where == "text" else source
+    assert image_key(moved(source), SM80) != image_key(source, SM80)
+    assert source_digest(moved(source)) != source_digest(source)
+
+
+@pytest.mark.parametrize("option", ["-lineinfo", "--generate-line-info", "-G", "--device-debug"])
+def test_line_tables_have_places(option: str) -> None:
+    source = replace(BASE, options=(option,))
+    assert image_key(moved(source), SM80) != image_key(source, SM80)
+
+
+def test_places_do_not_matter_to_static_assertions_but_to_the_host_device() -> None:
+    source = replace(BASE, text=BASE.text + 'static_assert(true, "");')
+    assert image_key(moved(source), SM80) == image_key(source, SM80)
+    assert image_key(moved(source), Target("host")) != image_key(source, Target("host"))
+    assert placed_key("key", moved(source)) != placed_key("key", source)
 
 
 def test_no_two_different_sources_share_a_key() -> None:

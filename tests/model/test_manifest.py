@@ -64,7 +64,9 @@ IMAGE = ImageEntry(
 FULL = Manifest(
     "kernels",
     (
-        ModuleEntry("m", "specs/m.toml", "11", KERNELS, ("k<int>",), ("-DA=1",), ("a.cuh",), IMAGE),
+        ModuleEntry(
+            "m", "specs/m.toml", "11", KERNELS, ("k<int>",), ("-DA=1",), ("a.cuh",), (IMAGE,)
+        ),
         ModuleEntry(
             "n",
             "specs/n.toml",
@@ -123,7 +125,7 @@ class TestIndex:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", "[" * 100_000, '{"schema": 3}', '{"schema": "2"}']
+    "text", ["", "{", "[]", "{}", "[" * 100_000, '{"schema": 4}', '{"schema": "2"}']
 )
 def test_damaged_text_is_refused(text: str) -> None:
     with pytest.raises(ManifestError, match=r"a/manifest\.json is damaged"):
@@ -133,7 +135,7 @@ def test_damaged_text_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("schema", "advice"), [(99, "upgrade kspec"), (1, "run `kspec build`")])
 def test_another_schema_is_refused(schema: int, advice: str) -> None:
     data = json.loads(manifest.dump(FULL)) | {"schema": schema}
-    with pytest.raises(ManifestError, match=f"has schema {schema}, this kspec knows 3: {advice}"):
+    with pytest.raises(ManifestError, match=f"has schema {schema}, this kspec knows 4: {advice}"):
         manifest.load(json.dumps(data))
 
 
@@ -174,7 +176,7 @@ def test_what_another_program_wrote_is_refused(value: str, other: str) -> None:
 def test_headers_are_known_of_any_schema() -> None:
     text = manifest.dump(FULL)
     assert manifest.shipped_headers(text) == {"a.cuh"}
-    assert manifest.shipped_headers(text.replace('"schema": 3', '"schema": 1')) == {"a.cuh"}
+    assert manifest.shipped_headers(text.replace('"schema": 4', '"schema": 1')) == {"a.cuh"}
     for damaged in ("", "[]", "{", '{"modules": [3]}', text[:-10]):
         assert manifest.shipped_headers(damaged) == frozenset()
 

@@ -22,7 +22,7 @@ from tests.projects import ROOT, environment, files_of, run_python, write_projec
 
 pytestmark = pytest.mark.slow
 
-ENDS = ("py", "cu", "fatbin")
+ENDS = ("py", "cu", "square.fatbin", "total.fatbin")
 HOOKED = """\
 [build-system]
 requires = ["hatchling", "kspec[build]"]
@@ -163,7 +163,13 @@ def test_a_wheel_from_the_sdist_is_the_wheel_from_the_tree(
     assert not [name for name in names if "lock" in name or "pycache" in name]
     assert "toy-0.1.dist-info/sboms/kspec.cdx.json" in names_in(tree)
     kernels = sorted(name for name in names_in(tree) if name.startswith("toy_kernels/"))
-    images = {"shifts.fatbin", "squares.fatbin", "shifts.py", "__init__.py"}
+    images = {
+        "shifts.shift.fatbin",
+        "squares.square.fatbin",
+        "squares.total.fatbin",
+        "shifts.py",
+        "__init__.py",
+    }
     assert kernels == sorted(f"toy_kernels/{name}" for name in text | images)
 
 
@@ -290,7 +296,7 @@ def test_the_documented_recipes_of_other_backends(
     assert made.name == "toy-1.0-py3-none-any.whl"
     found = {name for name in names_in(made) if name.startswith("toy_kernels/")}
     wanted = {f"squares.{end}" for end in ENDS}
-    wanted |= {"manifest.json", "py.typed", "amount.cuh", "__init__.py", "shifts.fatbin"}
+    wanted |= {"manifest.json", "py.typed", "amount.cuh", "__init__.py", "shifts.shift.fatbin"}
     assert {f"toy_kernels/{name}" for name in wanted} <= found
     assert not [name for name in found if "__pycache__" in name]
     site = install(made, tmp_path / "site")

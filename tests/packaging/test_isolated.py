@@ -30,7 +30,11 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-IMAGES = {"demo_kernels/demo.fatbin", "demo_kernels/demo.py", "demo_kernels/manifest.json"}
+IMAGES = {
+    "demo_kernels/demo.squared_diff.fatbin",
+    "demo_kernels/demo.py",
+    "demo_kernels/manifest.json",
+}
 USE = """\
 import numpy as np
 from demo_kernels import demo

@@ -94,7 +94,13 @@ archs = ["sm_90", "compute_80"]
     name = "toy/_kernels" if layout == "nested" else "toy_kernels"
     names = names_in(made)
     assert len(names) == len(set(names))
-    for file in ("squares.fatbin", "shifts.fatbin", "amount.cuh", "py.typed", "manifest.json"):
+    for file in (
+        "squares.square.fatbin",
+        "shifts.shift.fatbin",
+        "amount.cuh",
+        "py.typed",
+        "manifest.json",
+    ):
         assert f"{name}/{file}" in names
     users = install(made, tmp_path / "user")
     module = name.replace("/", ".")

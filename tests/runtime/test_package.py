@@ -92,8 +92,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         manifest.source_digest(text.encode(), ()),
         tuple(spec.declaration() for spec in spec_file.specs),
         tuple(wanted),
-        image=ImageEntry(
-            "m.fatbin", digest, ("sm_90", "compute_80"), "", {name: "_Z" for name in wanted}
+        images=(
+            ImageEntry(
+                "m.fatbin", digest, ("sm_90", "compute_80"), "", {name: "_Z" for name in wanted}
+            ),
         ),
         coverage={
             "double_it": Coverage(6, {"T": ("float32",)}),
@@ -304,7 +306,7 @@ def test_a_driver_that_refuses_the_image(
     entry = entry_of(folder)
     (folder / "m.fatbin").write_bytes(code)
     digest = hashlib.sha256(code).hexdigest()
-    entry = replace(entry, image=replace(entry.image, archs=archs, sha256=digest))
+    entry = replace(entry, images=(replace(entry.images[0], archs=archs, sha256=digest),))
     monkeypatch.setattr(driver_module, "load", fail)
     monkeypatch.setattr(driver, "device_name", lambda ordinal: "NVIDIA H200")
     monkeypatch.setattr(driver, "driver_version", lambda: version)
@@ -331,9 +333,30 @@ def test_a_package_that_was_not_compiled_says_so(folder: Path) -> None:
     assert advice.endswith("\nthe package was not compiled: run `kspec build`")
 
 
+def test_images_of_other_kernels_are_not_read(folder: Path) -> None:
+    entry = entry_of(folder)
+    (image,) = entry.images
+    halves = [
+        {
+            name: symbol
+            for name, symbol in image.symbols.items()
+            if name.startswith("double_it") is own
+        }
+        for own in (True, False)
+    ]
+    own, other = (replace(image, symbols=half) for half in halves)
+    module = GeneratedModule(
+        folder, replace(entry, images=(replace(other, file="m.mixed.fatbin", sha256="00"), own))
+    )
+    found = module.shipped(DOUBLE, GPU)
+    assert found is not None and found.symbols == own.symbols
+    assert module.shipped(DOUBLE, GPU) is found
+    assert module.shipped(RawSymbol(next(iter(other.symbols))), GPU) is None, "its file is missing"
+
+
 def test_a_package_older_than_its_manifest_says_so(folder: Path) -> None:
     entry = entry_of(folder)
-    entry = replace(entry, image=replace(entry.image, symbols={}))
+    entry = replace(entry, images=(replace(entry.images[0], symbols={}),))
     advice = advise(folder, entry, DOUBLE, GPU)
     assert advice.endswith("declares it, so the package is older: run `kspec build`")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from kspec.build import images, project
 from kspec.build.atomic_replace import write_whole
@@ -21,6 +22,7 @@ from kspec.build.report import budgets, locking
 from kspec.build.report.changes import regressions
 from kspec.build.report.findings import findings_of
 from kspec.build.report.lock import FILE_NAME as LOCK_FILE
+from kspec.build.report.timings import timings_table
 from kspec.build.tools import show
 from kspec.diagnostics import Diagnostic, counted
 from kspec.spec.schema import SCHEMA_FILE, render_schema
@@ -44,15 +46,21 @@ def build(
         bool,
         typer.Option("--verbose", help="Also show notes that specs cannot change: every spill."),
     ] = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Show what compiling each kernel took.")
+    ] = False,
 ) -> None:
     """Render and compile the specs into the generated package."""
     project_path = project_folder(folder)
     with reporting("build", project_path, form) as report:
-        with _compile_progress() as progress:
+        steps: list[images.Step] = []
+        with _compile_progress(steps) as progress:
             built = project.build_project(project_path, tuple(arch or ()), not no_compile, progress)
-        modules = built.images if verbose else built.compiled
+        if timings and not no_compile:
+            _print_timings(steps, form)
+        shown = built.images if verbose else built.compiled
         report.findings += built.plan.warnings if no_compile else ()
-        report.findings += findings_of(built.plan, built.images, modules, verbose)
+        report.findings += findings_of(built.plan, built.images, shown, verbose)
         report.findings += () if no_compile else budgets.unreviewed(built.plan)
         report.findings += _about_the_lock(built)
         report.summary = _summary(built)
@@ -155,7 +163,23 @@ def _summary(report: project.BuildReport) -> str:
     return f"{settings.package}: {kernels}; {state}"
 
 
+def _print_timings(steps: list[images.Step], form: Format) -> None:
+    # Standard output is for findings where a program reads them.
+    console = Console(stderr=form is not Format.text, width=None if sys.stdout.isatty() else 110)
+    if steps:
+        console.print(timings_table(steps))
+    else:
+        console.print("nothing was compiled: every image is up to date")
+
+
 @contextlib.contextmanager
-def _compile_progress() -> Iterator[images.Progress]:
+def _compile_progress(steps: list[images.Step] | None = None) -> Iterator[images.Progress]:
+    """Give a callback that shows each step, and keeps it in `steps`."""
+    kept = [] if steps is None else steps
+
+    def show(step: images.Step) -> None:
+        kept.append(step)
+        advance(f"{step.name} for {step.arch}", step.total, not step.cached)
+
     with progress_bar("compiling", 0) as advance:
-        yield lambda step: advance(f"{step.stem} for {step.arch}", step.total, not step.cached)
+        yield show

@@ -67,11 +67,11 @@ def demo(folder: Project = None) -> None:
 
 
 def _without_image(report: BuildReport) -> str:
-    """Return the modules that precompile kernels, but have no image, as text."""
-    wanted = [unit.stem for unit in report.plan.units if unit.source.name_expressions]
-    found = {stem for stem, built in report.images.items() if built.code}
-    missing = [stem for stem in wanted if stem not in found]
-    return "all modules" if missing == wanted else ", ".join(missing)
+    """Return the kernels that are precompiled, but have no image, as text."""
+    wanted = [group.name for unit in report.plan.units for group in unit.groups]
+    found = {name for name, built in report.images.items() if built.code}
+    missing = [name for name in wanted if name not in found]
+    return "all kernels" if missing == wanted else ", ".join(missing)
 
 
 @app.command("warm")

@@ -2,11 +2,11 @@
 
 ::
 
-    toy_kernels/squares.fatbin     its digest, what it was compiled for and by which compiler
-      toy_kernels/squares.cu       the text that was compiled, and the headers of the project
-        specs/squares.toml         the spec file that renders to it
-      kspec                        whose headers are in it
-      CCCL, CUDA's own headers     where the text includes them: their versions and licences
+    toy_kernels/squares.square.fatbin  its digest, what it was compiled for and by which compiler
+      toy_kernels/squares.cu           the text that was compiled, and the headers of the project
+        specs/squares.toml             the spec file that renders to it
+      kspec                            whose headers are in it
+      CCCL, CUDA's own headers         where the text includes them: their versions and licences
 
 The build hook puts it where PEP 770 looks: ``*.dist-info/sboms/kspec.cdx.json``.  Same build, same
 bytes: no time, and a serial number that is a digest.
@@ -20,11 +20,11 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kspec import __version__
-from kspec.build.images import Built
+from kspec.build.images import Built, images_of
 from kspec.build.plan import BuildPlan, Unit
 from kspec.dataclass import dataclass
 from kspec.files import read_regular
@@ -98,7 +98,7 @@ def render_bill(
     plan : BuildPlan
         What was built.
     images : mapping of str to Built
-        Every image by stem.
+        Every image by name.
     place : str
         Folder of the generated package in the wheel, ``"toy/_kernels"``.
 
@@ -109,7 +109,8 @@ def render_bill(
     """
     found: dict[str, Component] = {}
     for unit in plan.units:
-        for component in _components(plan, unit, images.get(unit.stem), place):
+        built = [one for _, one in images_of(unit, images)]
+        for component in _components(plan, unit, built, place):
             found[component.ref] = component
     compilers = sorted({built.entry.compiler.split(", ")[0] for built in images.values()})
     tools = [_KSPEC, *(_compiler(one) for one in compilers)]
@@ -117,7 +118,7 @@ def render_bill(
 
 
 def _components(
-    plan: BuildPlan, unit: Unit, built: Built | None, place: str
+    plan: BuildPlan, unit: Unit, images: Iterable[Built], place: str
 ) -> Iterator[Component]:
     """Yield the files of a module, and all that they were made of."""
     spec = unit.spec_file.path
@@ -133,20 +134,19 @@ def _components(
         )
         sources.append(source.ref)
         yield source
-    if built is None:
-        return
-    libraries = tuple(_libraries(built.entry.compiler))
-    yield from libraries
-    yield Component(
-        f"{place}/{built.entry.file}",
-        "file",
-        sha256=built.entry.sha256,
-        properties=(
-            ("kspec:archs", " ".join(built.entry.archs)),
-            ("kspec:compiler", built.entry.compiler),
-        ),
-        made_of=(*sources, _KSPEC.ref, *(library.ref for library in libraries)),
-    )
+    for entry in (built.entry for built in images):
+        libraries = tuple(_libraries(entry.compiler))
+        yield from libraries
+        yield Component(
+            f"{place}/{entry.file}",
+            "file",
+            sha256=entry.sha256,
+            properties=(
+                ("kspec:archs", " ".join(entry.archs)),
+                ("kspec:compiler", entry.compiler),
+            ),
+            made_of=(*sources, _KSPEC.ref, *(library.ref for library in libraries)),
+        )
 
 
 def _libraries(compiler: str) -> Iterator[Component]:

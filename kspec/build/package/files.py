@@ -2,7 +2,7 @@
 
 ::
 
-    __init__.py  norms.py  norms.cu  norms.fatbin  manifest.json  py.typed  (headers)
+    __init__.py  norms.py  norms.cu  norms.l2norm.fatbin  manifest.json  py.typed  (headers)
 
 Same plan, same bytes: sorted, LF, no time, no machine.  `kspec.build.package.api` makes the Python
 text; `kspec.build.atomic_replace` writes the files; `kspec.build.package.stale` compares them.
@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kspec.build.atomic_replace import list_folder
-from kspec.build.images import Built
+from kspec.build.images import Built, images_of
 from kspec.build.package import api, torch_module
-from kspec.build.plan import BuildPlan, Unit
+from kspec.build.plan import BuildPlan, Unit, group_source
+from kspec.compiler.key import source_digest
 from kspec.compiler.options import include_dirs, without_include_dirs
 from kspec.errors import ManifestError, SpecError
 from kspec.files import read_regular
@@ -44,7 +45,8 @@ def text_files(plan: BuildPlan) -> dict[str, bytes]:
     for unit in plan.units:
         files[f"{unit.stem}.py"] = api.render_module(unit).encode()
         files[unit.source.name] = unit.source.text.encode()
-    taken = {*files, manifest.FILE_NAME, *(f"{unit.stem}.fatbin" for unit in plan.units)}
+    images = (group.file for unit in plan.units for group in unit.groups)
+    taken = {*files, manifest.FILE_NAME, *images}
     for unit in plan.units:
         for header in unit.source.headers:
             if header.name in taken:
@@ -56,9 +58,12 @@ def text_files(plan: BuildPlan) -> dict[str, bytes]:
     return files
 
 
-def make_manifest(plan: BuildPlan, entries: Mapping[str, ImageEntry]) -> Manifest:
-    """Return the index of the package, with these images by stem."""
-    modules = tuple(_module_entry(unit, entries.get(unit.stem)) for unit in plan.units)
+def make_manifest(plan: BuildPlan, images: Mapping[str, Built]) -> Manifest:
+    """Return the index of the package, with these images by name."""
+    modules = tuple(
+        _module_entry(unit, tuple(built.entry for _, built in images_of(unit, images)))
+        for unit in plan.units
+    )
     return Manifest(plan.settings.package_name, modules, plan.settings.jit)
 
 
@@ -67,8 +72,7 @@ def package_files(
 ) -> dict[str, bytes]:
     """Return every file of the package by its relative name, sorted; `text`: of `text_files`."""
     files = dict(text)
-    entries = {stem: built.entry for stem, built in images.items()}
-    files[manifest.FILE_NAME] = manifest.dump(make_manifest(plan, entries)).encode()
+    files[manifest.FILE_NAME] = manifest.dump(make_manifest(plan, images)).encode()
     # A clone that was not built knows of images that it has not.
     files |= {built.entry.file: built.code for built in images.values() if built.code}
     return dict(sorted(files.items()))
@@ -103,27 +107,23 @@ def manifest_problem(folder: Path, name: str) -> str:
 
 
 def read_images(folder: Path) -> dict[str, Built]:
-    """Return the images of an earlier build by stem; their code is empty where it is gone."""
-    found: dict[str, Built] = {}
+    """Return the images of an earlier build by name; their code is empty where it is gone."""
     index = read_manifest(folder)
-    for module in index.modules if index else ():
-        if module.image is not None:
-            found[module.stem] = Built(module.image, _intact(folder, module.image))
-    return found
+    return {
+        entry.file.removesuffix(".fatbin"): Built(entry, _intact(folder, entry))
+        for module in (index.modules if index else ())
+        for entry in module.images
+    }
 
 
 def still_valid(plan: BuildPlan, before: Mapping[str, Built]) -> dict[str, Built]:
     """Return the images of an earlier build whose source is still what they were made of."""
-    folder = plan.settings.package_folder
-    old = read_manifest(folder)
-    sources = {module.stem: _source_of(module) for module in old.modules} if old else {}
-    valid = {}
-    for unit in plan.units:
-        same = sources.get(unit.stem) == _source_of(_module_entry(unit, None))
-        headers = (_has(folder / header.name, header.text) for header in unit.source.headers)
-        if same and unit.stem in before and all(headers):
-            valid[unit.stem] = before[unit.stem]
-    return valid
+    return {
+        group.name: built
+        for unit in plan.units
+        for group, built in images_of(unit, before)
+        if built.entry.source == source_digest(group_source(plan.settings, unit, group))
+    }
 
 
 def foreign_files(folder: Path) -> list[str]:
@@ -149,14 +149,6 @@ def _is_ours(path: Path) -> bool:
         return _MARK in file.read(200)
 
 
-def _source_of(module: ModuleEntry) -> tuple[object, ...]:
-    return module.source_sha256, module.precompiled, module.options, module.headers
-
-
-def _has(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
-
-
 def _intact(folder: Path, entry: ImageEntry) -> bytes:
     try:
         code = read_regular(folder / entry.file)
@@ -165,7 +157,7 @@ def _intact(folder: Path, entry: ImageEntry) -> bytes:
     return code if hashlib.sha256(code).hexdigest() == entry.sha256 else b""
 
 
-def _module_entry(unit: Unit, image: ImageEntry | None) -> ModuleEntry:
+def _module_entry(unit: Unit, images: tuple[ImageEntry, ...]) -> ModuleEntry:
     headers = [(header.name, header.text.encode()) for header in unit.source.headers]
     return ModuleEntry(
         stem=unit.stem,
@@ -175,7 +167,7 @@ def _module_entry(unit: Unit, image: ImageEntry | None) -> ModuleEntry:
         precompiled=unit.source.name_expressions,
         options=_shipped_options(unit.source.options),
         headers=tuple(header.name for header in unit.source.headers),
-        image=image,
+        images=images,
         coverage={spec.name: _coverage(unit, spec) for spec in unit.spec_file.specs},
         tuned=unit.tuned,
     )

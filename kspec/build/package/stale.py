@@ -76,7 +76,7 @@ def file_diff(name: str, have: bytes | None, want: bytes | None) -> str:
 
 
 def _without_images(index: Manifest) -> bytes:
-    modules = tuple(replace(module, image=None) for module in index.modules)
+    modules = tuple(replace(module, images=()) for module in index.modules)
     return manifest.dump(replace(index, modules=modules)).encode()
 
 

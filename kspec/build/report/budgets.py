@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from kspec.build.images import Built
+from kspec.build.images import Built, images_of
 from kspec.build.plan import BuildPlan, Unit
 from kspec.build.report.locking import kernel_digest
 from kspec.build.report.saved import SavedReview
@@ -81,16 +81,16 @@ def check_budgets(plan: BuildPlan, images: Mapping[str, Built], with_reviews: bo
     plan : BuildPlan
         What was built.
     images : mapping of str to Built
-        The images by stem.
+        The images by name.
     with_reviews : bool
         Whether saved reviews are compared with their budgets too.
     """
     problems = [
         problem
         for unit in plan.units
-        if unit.stem in images
-        for spec in unit.spec_file.specs
-        for problem in _problems(plan, unit, spec, images[unit.stem].entry)
+        for group, built in images_of(unit, images)
+        for spec in group.specs
+        for problem in _problems(plan, unit, spec, built.entry)
     ]
     if with_reviews:
         problems += review_problems(plan)

@@ -15,7 +15,7 @@ from kspec.build.report.revisions import Snapshot
 from kspec.cpp.directives import without_line_directives
 from kspec.dataclass import dataclass
 from kspec.model.declaration import Declaration, ElementwiseDeclaration, RawDeclaration
-from kspec.model.manifest import ModuleEntry
+from kspec.model.manifest import ImageEntry, ModuleEntry
 
 # Kernel with its module, name expression, architecture.
 _Place = tuple[str, str, str]
@@ -153,13 +153,15 @@ def signature_of(kernel: Declaration) -> str:
 
 
 def _archs(snapshot: Snapshot) -> tuple[str, ...]:
-    images = [module.image for module in snapshot.manifest.modules if module.image]
-    return tuple(dict.fromkeys(arch for image in images for arch in image.archs))
+    return tuple(dict.fromkeys(arch for image in _images(snapshot) for arch in image.archs))
 
 
 def _compilers(snapshot: Snapshot) -> tuple[str, ...]:
-    modules = snapshot.manifest.modules
-    return tuple(sorted({module.image.compiler for module in modules if module.image}))
+    return tuple(sorted({image.compiler for image in _images(snapshot)}))
+
+
+def _images(snapshot: Snapshot) -> Iterator[ImageEntry]:
+    return (image for module in snapshot.manifest.modules for image in module.images)
 
 
 def _kernels(snapshot: Snapshot) -> dict[str, tuple[ModuleEntry, Declaration]]:
@@ -227,8 +229,8 @@ def _rows(snapshot: Snapshot) -> dict[_Place, dict[str, int]]:
     return {
         (kernels[module.stem, name], name, arch): LockRow(name, arch, figures).numbers
         for module in snapshot.manifest.modules
-        if module.image
-        for arch, found in module.image.figures.items()
+        for image in module.images
+        for arch, found in image.figures.items()
         for name, figures in found.items()
         if (module.stem, name) in kernels
     }

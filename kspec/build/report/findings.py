@@ -2,7 +2,7 @@
 
 ::
 
-    findings_of(plan, images, ("norms",))
+    findings_of(plan, images, ("norms.l2norm",))
     # (Diagnostic("warning", 'variable "n" was declared but never referenced', ...),)
 
 Only of modules that were compiled just now, as other compilers do: what is up to date was said
@@ -11,11 +11,11 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from kspec.build.images import Built
+from kspec.build.images import Built, images_of
 from kspec.build.package.source_map import map_to_specs
-from kspec.build.plan import BuildPlan, Unit
+from kspec.build.plan import BuildPlan, Group, Unit, group_source
 from kspec.compiler.messages import parse_log
 from kspec.cpp.name_expressions import normal_form
 from kspec.diagnostics import Diagnostic, by_place
@@ -28,17 +28,17 @@ _OWN_SPILL = 64
 
 
 def findings_of(
-    plan: BuildPlan, images: Mapping[str, Built], modules: Iterable[str], verbose: bool = False
+    plan: BuildPlan, images: Mapping[str, Built], wanted: Collection[str], verbose: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Return the warnings and notes about some modules of a build, sorted by place.
+    """Return the warnings and notes about some images of a build, sorted by place.
 
     Parameters
     ----------
     plan : BuildPlan
         What was built.
     images : mapping of str to Built
-        The images by module.
-    modules : iterable of str
+        The images by name.
+    wanted : collection of str
         Those that were compiled just now.
     verbose : bool
         Whether to tell also what the user cannot change: warnings about kspec's own headers,
@@ -49,24 +49,25 @@ def findings_of(
     Warnings are those of the compilers, and of the spec files.
     """
     settings = plan.settings
-    wanted = set(modules)
     found: list[Diagnostic] = []
     for unit in plan.units:
-        if unit.stem not in wanted or unit.stem not in images:
-            continue
-        built = images[unit.stem]
-        found += unit.spec_file.warnings
-        warnings = [one for log in built.logs for one in parse_log(log, unit.source)]
+        made = [one for one in images_of(unit, images) if one[0].name in wanted]
+        found += unit.spec_file.warnings if made else ()
+        warnings: list[Diagnostic] = []
+        for group, built in made:
+            if built.logs:
+                source = group_source(settings, unit, group)
+                warnings += (one for log in built.logs for one in parse_log(log, source))
+            spills = _spills(unit, group, built, 0 if verbose else _OWN_SPILL)
+            found += map_to_specs(spills, settings.project, settings.specs)
         warnings = [one for one in warnings if one.severity != "error"]
         found += map_to_specs(warnings, settings.project, settings.specs, outside=verbose)
-        spills = _spills(unit, built, 0 if verbose else _OWN_SPILL)
-        found += map_to_specs(spills, settings.project, settings.specs)
     return by_place(found)
 
 
-def _spills(unit: Unit, built: Built, own: int) -> Iterator[Diagnostic]:
-    """Yield a note for each kernel of a module that spills more than is kspec's own doing."""
-    for spec in unit.spec_file.specs:
+def _spills(unit: Unit, group: Group, built: Built, own: int) -> Iterator[Diagnostic]:
+    """Yield a note for each kernel of an image that spills more than is kspec's own doing."""
+    for spec in group.specs:
         allowed = 0 if isinstance(spec, RawSpec) else own
         rows = [
             (figures.spill_bytes, name, arch)

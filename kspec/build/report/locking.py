@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kspec.build.atomic_replace import write_whole
-from kspec.build.images import Built
+from kspec.build.images import Built, images_of
 from kspec.build.package import stale
 from kspec.build.package.files import read_manifest
 from kspec.build.plan import BuildPlan, Unit, make_unit
@@ -82,7 +82,7 @@ def _was_built(plan: BuildPlan) -> bool:
     """Whether a manifest says that there was a build for all architectures."""
     index = read_manifest(plan.settings.package_folder)
     configured = {target.arch for target in plan.settings.configured}
-    images = [module.image for module in index.modules if module.image] if index else []
+    images = (image for module in (index.modules if index else ()) for image in module.images)
     return any(set(image.archs) == configured for image in images)
 
 
@@ -115,15 +115,19 @@ def _other_compiler(before: Lock | None, after: Lock) -> str:
 
 
 def make_lock(plan: BuildPlan, images: Mapping[str, Built]) -> Lock:
-    """Return the lock of a build: `images` by stem, as of `kspec.build.images.build_images`."""
+    """Return the lock of a build: `images` by name, as of `kspec.build.images.build_images`."""
     kernels = []
     for unit in plan.units:
-        if unit.stem not in images:
-            continue
-        entry = images[unit.stem].entry
-        for kernel in _kernels(unit, plan, entry.compiler):
-            rows = tuple(_compiled(row, entry) for row in kernel.rows)
-            kernels.append(replace(kernel, rows=rows))
+        entries = {
+            spec.name: built.entry
+            for group, built in images_of(unit, images)
+            for spec in group.specs
+        }
+        for kernel in _kernels(unit, plan):
+            if kernel.name in entries:
+                entry = entries[kernel.name]
+                rows = tuple(_compiled(row, entry) for row in kernel.rows)
+                kernels.append(replace(kernel, compiler=entry.compiler, rows=rows))
     return Lock(tuple(kernels))
 
 
@@ -135,7 +139,7 @@ def expected_lock(plan: BuildPlan, known: Lock) -> Lock:
     before = {kernel.key: kernel for kernel in known.kernels}
     kernels = []
     for unit in plan.units:
-        for kernel in _kernels(unit, plan, ""):
+        for kernel in _kernels(unit, plan):
             old = before.get(kernel.key, kernel)
             rows = {(row.name, row.arch): row for row in old.rows}
             kept = tuple(rows.get((row.name, row.arch), row) for row in kernel.rows)
@@ -156,8 +160,8 @@ def source_digest(source: CudaSource) -> str:
     return hashlib.sha256(encoded).hexdigest()[:32]
 
 
-def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKernel]:
-    """Yield the kernels of a unit that are precompiled, with rows that have no figures."""
+def _kernels(unit: Unit, plan: BuildPlan) -> Iterator[LockedKernel]:
+    """Yield the kernels of a unit that are precompiled, without compiler and figures."""
     reviews = plan.lock.reviews if plan.lock else {}
     for spec in unit.spec_file.specs:
         names = dict.fromkeys(one.name_expression for one in specializations(spec))
@@ -166,7 +170,7 @@ def _kernels(unit: Unit, plan: BuildPlan, compiler: str) -> Iterator[LockedKerne
             digest = kernel_digest(unit, spec, plan)
             tuned = unit.tuned.get(spec.name, ())
             saved = reviews.get((unit.stem, spec.name), ())
-            yield LockedKernel(unit.stem, spec.name, compiler, digest, rows, tuned, saved)
+            yield LockedKernel(unit.stem, spec.name, "", digest, rows, tuned, saved)
 
 
 def _compiled(row: LockRow, entry: ImageEntry) -> LockRow:

@@ -88,9 +88,12 @@ def _source(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
 
 
 def _image(plan: BuildPlan, unit: Unit, spec: Spec) -> str:
-    built = files.read_images(plan.settings.package_folder).get(unit.stem)
+    group = unit.group_of(spec.name)
+    if group is None:
+        raise ManifestError(f"{spec.name} has no image: it is compiled lazily; list its 'types'")
+    built = files.read_images(plan.settings.package_folder).get(group.name)
     if built is None:
-        raise ManifestError(f"there is no image of {unit.stem}; run `kspec build`")
+        raise ManifestError(f"there is no image of {group.name}; run `kspec build`")
     size = f"{len(built.code)} bytes" if built.code else "not built in this checkout"
     head = f"{built.entry.file}: {size}, by {built.entry.compiler}"
     names = [one.name_expression for one in specializations(spec)]

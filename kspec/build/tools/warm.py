@@ -20,7 +20,7 @@ from pathlib import Path
 from kspec.build import project
 from kspec.build.messages import Job
 from kspec.build.worker import Workers
-from kspec.compiler import image_key
+from kspec.compiler import cached_image
 from kspec.dataclass import dataclass
 from kspec.errors import KspecError, LoadError, ManifestError, SpecError, ToolNotFoundError
 from kspec.model import manifest
@@ -186,7 +186,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
                 yield _loaded(kernel, "")  # which says what is missing
                 continue
             source, target = kernel.module.source(kernel.symbol), target_of(kernel.device)
-            if cache.probe(image_key(source, target)) is not None:
+            if cached_image(source, target, cache) is not None:
                 yield _loaded(kernel, CACHED)
                 continue
         except ManifestError as error:
@@ -196,8 +196,8 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
         jobs[id(job)] = job, kernel
     waiting = [job for job, _ in jobs.values()]
     with Workers(max(1, min(len(jobs), os.cpu_count() or 1))) as workers:
-        for job, outcome in workers.run(waiting, cache):
-            kernel = jobs[id(job)][1]
+        for job, answer in workers.run(waiting, cache):
+            kernel, outcome = jobs[id(job)][1], answer.outcome
             if isinstance(outcome, ToolNotFoundError):
                 raise outcome
             if isinstance(outcome, KspecError):

@@ -17,8 +17,9 @@ from kspec.compiler.cuda.toolkit import bindings_of
 from kspec.errors import LoadError
 from kspec.model.stages import Image
 
-# zstd over all members: 1.19 MB of cubins and PTX become 43 kB (measured, 60 kernels, 6 archs).
-_OPTIONS = ["-compress-mode=size"]
+# Cubins too, not PTX alone. 5.1 MB of 30 kernels for 5 targets become 0.74 MB in 0.03 s of CPU;
+# "-compress-mode=size" needs 1.8 s for 0.55 MB (measured, nvFatbin 13.0).
+_OPTIONS = ["-compress-all"]
 # The same on every machine, so that the bytes are too.
 _IDENTIFIER = "kspec"
 

@@ -48,7 +48,7 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
     device : Device
         Where.
     """
-    kernel = declaration_of(entry, wanted)
+    kernel, image = declaration_of(entry, wanted), entry.image_of(wanted.name_expression)
     lines = tuple(missing_lines(entry, kernel, wanted)) if kernel else ()
     kernel = _written(entry, kernel) if kernel else None
     head = f"missing: {_words(entry, kernel, wanted, device)}"
@@ -56,10 +56,10 @@ def advise(folder: Path, entry: ModuleEntry, wanted: Wanted, device: Device) -> 
         what = "images are for GPUs; the host device compiles what it runs: KSPEC_JIT=auto lets it"
     elif kernel is not None and lines:
         what = _instruction(entry, kernel, lines)
-    elif entry.image is None or not (folder / entry.image.file).is_file():
+    elif not any((folder / one.file).is_file() for one in ([image] if image else entry.images)):
         what = "the package was not compiled: run `kspec build`"
-    elif wanted.name_expression in entry.image.symbols:
-        what = _other_arch(entry.image.archs, device)
+    elif image is not None:
+        what = _other_arch(image.archs, device)
     elif kernel is None:
         what = f"see {wanted.name_expression} in {entry.spec}"
     else:

@@ -300,7 +300,7 @@ class KernelLoader:
 def _is_shared(image: Image, device: Device, sanitize: tuple[str, ...]) -> bool:
     if device.is_host:
         return sanitize in _QUICK_MODES
-    return image.format == "cubin"  # made in this process: packages have one fatbin, loaded once
+    return image.format == "cubin"  # made in this process: packages have fatbins, loaded once
 
 
 def _shared_module(image: Image, device: Device) -> LoadedModule:

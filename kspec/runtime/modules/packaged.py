@@ -47,19 +47,19 @@ def unreadable(path: Path, error: OSError) -> ManifestError:
 
 
 class ImageProvider(Provider):
-    """Answers with the module's fatbin when it holds the kernel for the device."""
+    """Answers with the fatbin of a module that holds the kernel for the device."""
 
     def __init__(self, folder: Path, entry: ModuleEntry) -> None:
         self._folder = folder
         self._entry = entry
-        self._image: Image | None = None
+        self._images: dict[str, Image] = {}
         self._lock = make_lock()
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._folder, self._entry)
 
     def find(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...] = ()) -> Image | None:
-        """Return the module's image, or None if it cannot serve this kernel there.
+        """Return the kernel's image, or None if there is none for the device.
 
         Raises
         ------
@@ -68,32 +68,31 @@ class ImageProvider(Provider):
         """
         from kspec.runtime.driver.archs import fits
 
-        entry = self._entry.image
-        if device.is_host or entry is None or config.jit_mode() == "always":
+        if device.is_host or config.jit_mode() == "always":
             return None
-        if wanted.name_expression not in entry.symbols:
-            return None
-        if not fits(entry.archs, driver.compute_capability(device.ordinal)):
+        entry = self._entry.image_of(wanted.name_expression)
+        if entry is None or not fits(entry.archs, driver.compute_capability(device.ordinal)):
             return None
         with self._lock:
-            if self._image is None:
-                self._image = self._read(entry)
-            return self._image
+            image = self._images.get(entry.file) or self._read(entry)
+            return image and self._images.setdefault(entry.file, image)
 
     def figures(self, wanted: Wanted, arch: str) -> Figures | None:
         """Return the figures of the image, which the manifest has."""
-        entry = self._entry.image
+        entry = self._entry.image_of(wanted.name_expression)
         known = entry.figures.get(arch, {}) if entry is not None else {}
         return known.get(wanted.name_expression)
 
     def describe(self, wanted: Wanted) -> str:
-        """Return the image's specializations of the wanted kernel, a line for each."""
-        entry = self._entry.image
-        if entry is None:
-            return f"{self._entry.stem} has no compiled image; `kspec build` makes it"
+        """Return the precompiled specializations of the wanted kernel, a line for each."""
+        if not self._entry.images:
+            return f"{self._entry.stem} has no compiled images; `kspec build` makes them"
         kernel = wanted.name_expression.partition("<")[0]
-        lines = "".join(f"\n    {line}" for line in _instances(kernel, entry.symbols))
-        return f"{entry.file} has, for {', '.join(entry.archs)}:{lines or ' nothing of it'}"
+        for entry in self._entry.images:
+            lines = [f"\n    {line}" for line in _instances(kernel, entry.symbols)]
+            if lines:
+                return f"{entry.file} has, for {', '.join(entry.archs)}:{''.join(lines)}"
+        return f"the images of {self._entry.stem} have nothing of it"
 
     def _read(self, entry: ImageEntry) -> Image | None:
         path = self._folder / entry.file
