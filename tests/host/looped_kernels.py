@@ -206,7 +206,7 @@ def kernel_of(text: str, loops: bool, compiler: HostCompiler | None = None) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host_compile, "_may_loop", lambda *_: loops)
         built: list[bool] = []
-        compile_ = host_compile._Run.compile
+        compile_ = host_compile._Run._compile
 
         def counted(run: host_compile._Run) -> tuple[str, bool]:
             log, failed = compile_(run)
@@ -214,7 +214,7 @@ def kernel_of(text: str, loops: bool, compiler: HostCompiler | None = None) -> N
             assert not failed, f"{log}\n{text}"
             return log, failed
 
-        patch.setattr(host_compile._Run, "compile", counted)
+        patch.setattr(host_compile._Run, "_compile", counted)
         image = host_compile.compile_host(CudaSource("k.cu", text), compiler, sanitize=("bounds",))
     return load_module(image).get_kernel("k")
 
