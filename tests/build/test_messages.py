@@ -22,7 +22,7 @@ IMAGE = Image("cubin", "sm_90", b"\n\0code\n", {"k<int>": "_Zk"}, {"k<int>": Fig
 def test_jobs_one_after_the_other() -> None:
     sent = [
         Job(SOURCE, Target("host", ("memory",), "8.0")),
-        Job(SOURCE, Target("sm_80"), Target("compute_80", ptx_isa="8.0")),
+        Job(SOURCE, Target("sm_80"), (Target("compute_80", ptx_isa="8.0"),)),
     ]
     assert pack_job(sent[0]).count(b"\n") == 1
     pipe = io.BytesIO(b"".join(map(pack_job, sent)))
