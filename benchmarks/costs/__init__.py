@@ -136,7 +136,7 @@ def _build_all(folder: Path) -> Iterator[Figure]:
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(ROOT / "specs", folder / "specs")
     cost = spent(_kspec("build"), folder, _THIS)
-    yield from _both("kspec build, shipped specs, four architectures and PTX", cost, None, 100.0)
+    yield from _both("kspec build, shipped specs, 4 archs and PTX", cost, None, 100.0)
     images = sum(path.stat().st_size for path in folder.rglob("*.fatbin"))
     yield _row("their images", images / 1e6, "MB")
 
@@ -161,11 +161,16 @@ def _rebuild(folder: Path) -> Iterator[Figure]:
     built, spec = folder / "generated", folder / "specs/measures.toml"
     shutil.copytree(built, folder / "before")
     spec.write_text(spec.read_text().replace('map = "abs(x)"', 'map = "abs(x )"', 1))
-    name = "kspec build after one character of one of 10 kernels"
+    name = "kspec build, one character of 10 kernels"
     yield from _both(name, spent(_kspec("build"), folder, _THIS))
     shutil.rmtree(built)
     shutil.copytree(folder / "before", built)
-    yield _row(f"{name}, beside the compiler", spent(_kspec("build"), folder, _THIS).cpu, _CPU, 3.0)
+    yield _row(
+        "kspec build, the same beside the compiler",
+        spent(_kspec("build"), folder, _THIS).cpu,
+        _CPU,
+        3.0,
+    )
 
 
 def _first_calls(folder: Path) -> Iterator[Figure]:
@@ -178,7 +183,7 @@ def _first_calls(folder: Path) -> Iterator[Figure]:
             own.mkdir()
             variables = {**_THIS, **variables, "PYTHONPATH": f"{ROOT}:{ROOT / 'generated'}"}
             cost = spent(_python("-c", script), own, variables)
-            yield from _both(f"first call on the host device: {name}{suffix}", cost, None, 2.0)
+            yield from _both(f"first call on the host: {name}{suffix}", cost, None, 2.0)
 
 
 def _start(folder: Path) -> Iterator[Figure]:
@@ -187,11 +192,11 @@ def _start(folder: Path) -> Iterator[Figure]:
     spent(_python("-c", LAZY), folder, variables)
     cost = spent(_python("-c", LAZY), folder, variables)
     all_modules, own, libraries = map(int, cost.said.split())
-    name = "two lazily compiled kernels, warm cache, on the host device"
+    name = "two lazy kernels, warm cache"
     yield from _both(name, cost)
-    yield _row(f"{name}: modules of kspec", own, "", 60)
-    yield _row(f"{name}: modules of Pydantic and Jinja", libraries, "", 0)
-    yield _row(f"{name}: all modules", all_modules, "")
+    yield _row(f"{name}, modules of kspec", own, "", 60)
+    yield _row(f"{name}, of Pydantic, Jinja", libraries, "", 0)
+    yield _row(f"{name}, all modules", all_modules, "")
 
 
 def _help(folder: Path) -> list[Figure]:
@@ -215,7 +220,7 @@ _ROWS: tuple[tuple[str, Callable[[Path], Iterator[Figure] | list[Figure]], bool]
     ),
     (
         "build of all kinds",
-        _build_of("kinds", "kspec build, 6 kernels of all kinds, three architectures", 15.0, None),
+        _build_of("kinds", "kspec build, 6 kernels of all kinds, 3 archs", 15.0, None),
         False,
     ),
     ("rebuild", _rebuild, False),
