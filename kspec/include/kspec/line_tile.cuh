@@ -46,14 +46,17 @@ __device__ inline int item_of(ptrdiff_t element, ptrdiff_t first, int size) {
   return element <= first ? 0 : element - first < size ? (int)(element - first) : size;
 }
 
-// A pack of which some elements do not exist: these have the value of the nearest one.
+// A pack of which some elements do not exist: these have the value of the nearest one. `first` is that
+// of a tile, of which the elements from `low` to `last` exist.
 struct ClampedAccessor {
-  ptrdiff_t first, last, step;
+  ptrdiff_t first;
+  int item, low, last;
+  bool moving;
 
   template <class T, int V> __device__ inline void load(const T* data, Pack<T, V>& pack) const {
     pack.load_each([&](int j) {
-      const ptrdiff_t n = first + j < 0 ? 0 : first + j > last ? last : first + j;
-      return *element(data, Bytes{n * step});
+      const int at = item + j < low ? low : item + j > last ? last : item + j;
+      return data[moving ? first + at : 0];
     });
   }
 };
@@ -71,14 +74,14 @@ struct NeighbourAccessor {
   }
 };
 
-// The packs of a tile that a thread loads: all are in flight at once. Element number n of `total` is
-// number n in memory; `first` is that of the tile's first element, which may not exist.
+// The packs of a tile that a thread loads: all are in flight at once. Element number n is number n in
+// memory; `first` is that of the tile's first one, of which those from `low` to `high` exist.
 template <class Tile, int V, class K, class... Inputs> struct TilePacks {
   Batch<V, K, Inputs...> batch[Tile::ROUNDS];
 
-  __device__ inline void load(const ptrdiff_t* steps, ptrdiff_t first, ptrdiff_t total,
+  __device__ inline void load(const ptrdiff_t* steps, ptrdiff_t first, int low, int high,
                               const Inputs&... inputs) {
-    if (first >= 0 && first + Tile::SIZE <= total) {
+    if (high - low == Tile::SIZE) {
       const ptrdiff_t own = first + Tile::item(0);
 #pragma unroll
       for (int r = 0; r < Tile::ROUNDS; ++r)
@@ -87,11 +90,12 @@ template <class Tile, int V, class K, class... Inputs> struct TilePacks {
       return;
     }
 #pragma unroll
-    for (int r = 0; r < Tile::ROUNDS; ++r) {
-      const ptrdiff_t n = first + Tile::item(r);
-      if (n + V > 0 && n < total)
-        batch[r].load([&](int k) { return ClampedAccessor{n, total - 1, steps[k]}; }, inputs...);
-    }
+    for (int r = 0; r < Tile::ROUNDS; ++r)
+      batch[r].load(
+          [&](int k) {
+            return ClampedAccessor{first, Tile::item(r), low, high - 1, steps[k] != 0};
+          },
+          inputs...);
   }
 };
 
@@ -135,96 +139,102 @@ __device__ inline Carry<Acc> before_warp(const Op& op, const Plan& plan, const T
   return before;
 }
 
-// The elements of a tile that a thread has, and where rows begin among them.
-template <class Op, int V> struct TileValues {
+// What a thread has of a tile, whose packs may have one element, or more.
+template <class Acc, int ITEMS, int ROUNDS> struct TileItems {
+  Acc value[ITEMS];
+  unsigned int exists, begins;  // bits for elements; those that do not exist are said to begin rows
+  Acc total[ROUNDS];            // of what the lanes up to this one make
+  unsigned int begun[ROUNDS];   // a bit for each lane in which a row begins
+};
+
+// The elements of a tile that a thread has, in packs of V.
+template <class Op, int V, class Items> struct TileValues {
   typedef typename Op::_Acc Acc;
   typedef LineTile<Acc, V> Tile;
   enum { ROUNDS = Tile::ROUNDS, ALL = (1u << (V - 1) << 1) - 1u };
 
-  Acc value[ROUNDS][V];
-  unsigned int begins;  // a bit for each element with which a row begins, or which does not exist
+  Items& own;
 
-  __device__ inline unsigned int begins_in(int round) const { return begins >> round * V & ALL; }
+  __device__ inline Acc& value(int round, int j) const { return own.value[round * V + j]; }
+  __device__ inline unsigned int begins_in(int round) const { return own.begins >> round * V & ALL; }
+  __device__ inline bool begin() const { return V == 1 || __any_sync(0xffffffffu, own.begins != 0); }
 
-  // Make each element what it and those before it in its row make, or, if `exclusive`, what those
-  // before it do: at the beginning of a row that is anything.
-  template <class Plan>
-  __device__ inline void scan(const Op& op, const Plan& plan, const Ticket& tile, bool exclusive) {
-    const bool begin = __any_sync(0xffffffffu, begins != 0);
-    Acc total[ROUNDS];            // of what the lanes up to this one make
-    unsigned int begun[ROUNDS];   // a bit for each lane in which a row begins
-    if (begin)
-      scan_warp<true>(op, total, begun);
+  // Make each element what it and those before it in its pack and its row make; return what the warp's
+  // elements make.
+  __device__ inline Carry<Acc> scan(const Op& op) const {
+    if (begin())
+      scan_warp<true>(op);
     else
-      scan_warp<false>(op, total, begun);
-    Carry<Acc> own;  // the warp's
-    own.state = NOTHING;
+      scan_warp<(V == 1)>(op);
+    Carry<Acc> whole;
+    whole.state = NOTHING;
 #pragma unroll
-    for (int r = 0; r < ROUNDS; ++r) own = after(op, own, total[r], begun[r]);
-    const Carry<Acc> before = before_warp<Tile::WARPS>(op, plan, tile, own);
-    if (begin)
-      follow<true>(op, total, begun, before, exclusive);
+    for (int r = 0; r < ROUNDS; ++r) whole = after(op, whole, r);
+    return whole;
+  }
+  // Given what is before the warp's elements, make each what it and those before it in its row make, or,
+  // if `exclusive`, what those before it do: at the beginning of a row that is anything.
+  __device__ inline void finish(const Op& op, const Carry<Acc>& before, bool exclusive) const {
+    if (begin())
+      follow<true>(op, before, exclusive);
     else
-      follow<false>(op, total, begun, before, exclusive);
+      follow<(V == 1)>(op, before, exclusive);
   }
 
  private:
   // Scan what each lane has, and the lanes of each round. If no row BEGINs among the warp's elements
   // there is half as much to do.
-  template <bool BEGIN>
-  __device__ inline void scan_warp(const Op& op, Acc (&total)[ROUNDS],
-                                   unsigned int (&begun)[ROUNDS]) {
+  template <bool BEGIN> __device__ inline void scan_warp(const Op& op) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int r = 0; r < ROUNDS; ++r) {
 #pragma unroll
       for (int j = 1; j < V; ++j)
-        if (!BEGIN || !(begins >> (r * V + j) & 1))
-          value[r][j] = op._reduce(value[r][j - 1], value[r][j]);
-      total[r] = value[r][V - 1];
-      begun[r] = BEGIN ? __ballot_sync(0xffffffffu, begins_in(r) != 0) : 0;
+        if (!BEGIN || !(own.begins >> (r * V + j) & 1))
+          value(r, j) = op._reduce(value(r, j - 1), value(r, j));
+      own.total[r] = value(r, V - 1);
+      own.begun[r] = BEGIN ? __ballot_sync(0xffffffffu, begins_in(r) != 0) : 0;
     }
 #pragma unroll 1
     for (int by = 1; by < 32; by *= 2) {
 #pragma unroll
       for (int r = 0; r < ROUNDS; ++r) {
-        const Acc other = shuffle_up(total[r], by);
+        const Acc other = shuffle_up(own.total[r], by);
         // No row begins in the `by` lanes that end here.
-        const bool open = !BEGIN || begun[r] << (31 - lane) >> (32 - by) == 0;
-        if (lane >= by && open) total[r] = op._reduce(other, total[r]);
+        const bool open = !BEGIN || own.begun[r] << (31 - lane) >> (32 - by) == 0;
+        if (lane >= by && open) own.total[r] = op._reduce(other, own.total[r]);
       }
     }
   }
   // Put what is before the warp's elements in front of each of them.
   template <bool BEGIN>
-  __device__ inline void follow(const Op& op, const Acc (&total)[ROUNDS],
-                                const unsigned int (&begun)[ROUNDS], Carry<Acc> before,
-                                bool exclusive) {
+  __device__ inline void follow(const Op& op, Carry<Acc> before, bool exclusive) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int r = 0; r < ROUNDS; ++r) {
       Carry<Acc> mine;
-      mine.value = shuffle_up(total[r], 1);
-      mine.state = lane == 0 ? NOTHING : begun[r] & ((1u << lane) - 1u) ? BEGUN : OPEN;
+      mine.value = shuffle_up(own.total[r], 1);
+      mine.state = lane == 0                                  ? NOTHING
+                   : BEGIN && own.begun[r] & ((1u << lane) - 1u) ? BEGUN
+                                                               : OPEN;
       mine.follow(op, before);
-      before = after(op, before, total[r], begun[r]);
+      before = after(op, before, r);
 #pragma unroll
       for (int j = 0; j < V; ++j)
-        if (!BEGIN || !(begins >> r * V & (2u << j) - 1u))
-          value[r][j] = op._reduce(mine.value, value[r][j]);
+        if (!BEGIN || !(own.begins >> r * V & (2u << j) - 1u))
+          value(r, j) = op._reduce(mine.value, value(r, j));
       if (exclusive) {
 #pragma unroll
-        for (int j = V - 1; j > 0; --j) value[r][j] = value[r][j - 1];
-        value[r][0] = mine.value;
+        for (int j = V - 1; j > 0; --j) value(r, j) = value(r, j - 1);
+        value(r, 0) = mine.value;
       }
     }
   }
   // What is there after a round, given what there was before it.
-  __device__ static inline Carry<Acc> after(const Op& op, const Carry<Acc>& before, const Acc& total,
-                                            unsigned int begun) {
+  __device__ inline Carry<Acc> after(const Op& op, const Carry<Acc>& before, int round) const {
     Carry<Acc> whole;
-    whole.value = shuffle_from(total, 31);
-    whole.state = begun ? BEGUN : OPEN;
+    whole.value = shuffle_from(own.total[round], 31);
+    whole.state = own.begun[round] ? BEGUN : OPEN;
     whole.follow(op, before);
     return whole;
   }

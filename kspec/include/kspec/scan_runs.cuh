@@ -32,7 +32,7 @@ __device__ inline void scan_runs(const Op& op, const ScanPlan<AXES, I, O>& plan,
   typedef RunTile<Acc, V> Tile;
   const Ticket tile = take_tile(plan);
   const ptrdiff_t first = tile.number * Tile::SIZE - plan.shift;
-  const RowsOfTile<ScanPlan<AXES, I, O>, Tile::SIZE> rows(plan, first);
+  const RowsOfTile<ScanPlan<AXES, I, O>> rows(plan, first, Tile::SIZE);
   const int low = item_of(0, first, Tile::SIZE);
   const int high = item_of(plan.outputs * plan.length, first, Tile::SIZE);
   const int item = (int)threadIdx.x * Tile::ITEMS;

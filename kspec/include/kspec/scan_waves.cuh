@@ -68,24 +68,35 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   enum { PACKS = Tile::PACKS, SIZE = Tile::SIZE, WARPS = Tile::WARPS, STRETCH = 32 * PACKS * V };
   enum { ALL = (1u << (V - 1) << 1) - 1u };
 
-  typedef RowsOfTile<Plan, SIZE> Rows;  // in the order of the scan
+  typedef RowsOfTile<Plan> Rows;  // in the order of the scan
 
   // Packs that follow each other, of which each is asked with which of its elements a row begins.
   struct Begins {
-    int left, length;  // elements before the next row, and of a row, if not more than a tile's
+    enum { COUNT = PACKS * V, TOGETHER = COUNT <= 64 };  // all are found at once
+    typedef typename Choose<(COUNT > 32), unsigned long long, unsigned int>::type Bits;
 
-    __device__ inline Begins(const Rows& rows, int item) {
+    int left, length;  // elements before the next row, and of a row, if not more than a tile's
+    Bits bits;
+
+    __device__ inline Begins(const Rows& rows, int item) : bits(0) {
       const ptrdiff_t column = rows[item].column, row = rows.plan.length;
       const ptrdiff_t before = column > 0 ? row - column : -column;
       left = before < SIZE ? (int)before : SIZE;
       length = row < SIZE ? (int)row : SIZE;
+      if (TOGETHER) find(COUNT);
     }
-    __device__ inline unsigned int next() {
-      unsigned int bits = 0;
-#pragma unroll 1
-      for (; left < V; left += length) bits |= 1u << left;
+    __device__ inline unsigned int next(int p) {
+      if (TOGETHER) return (unsigned int)(bits >> p * V) & ALL;
+      bits = 0;
+      find(V);
       left -= V;
-      return bits;
+      return (unsigned int)bits;
+    }
+
+   private:
+    __device__ inline void find(int end) {
+#pragma unroll 1
+      for (; left < end; left += length) bits |= (Bits)1 << left;
     }
   };
 
@@ -225,17 +236,20 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
                                       const Output& output) const {
     typedef typename Output::type T;
     const T* const from = reinterpret_cast<const T*>(slot + SIZE * place_of_output<In, Out>(N));
+    T* const to = output.data + first;
+    if (whole) {
+      typedef typename Word<sizeof(T) * V>::type Access;
 #pragma unroll
+      for (int p = 0; p < PACKS; ++p)
+        __stcs(reinterpret_cast<Access*>(to + moved_item(p)),
+               *reinterpret_cast<const Access*>(from + moved_item(p)));
+      return;
+    }
+#pragma unroll 1
     for (int p = 0; p < PACKS; ++p) {
-      const int item = moved_item(p);
-      T* const to = output.data + (first + item);
-      if (whole) {
-        typedef typename Word<sizeof(T) * V>::type Access;
-        __stcs(reinterpret_cast<Access*>(to), *reinterpret_cast<const Access*>(from + item));
-      } else {
-        for (int j = 0; j < V; ++j)
-          if (first + item + j >= 0 && first + item + j < elements) to[j] = from[item + j];
-      }
+#pragma unroll 1
+      for (int j = moved_item(p); j < moved_item(p) + V; ++j)
+        if (first + j >= 0 && first + j < elements) to[j] = from[j];
     }
   }
 
@@ -304,42 +318,42 @@ struct WaveThread<V, Op, Plan, Numbers<K...>, Numbers<L...>, Arguments<Inputs...
   __device__ inline void each_pack(ptrdiff_t tile, const unsigned char* slot, const Each& each,
                                    const Inputs&... inputs) const {
     const ptrdiff_t first = begin(tile);
-    const Rows rows(plan, first);
+    const Rows rows(plan, first, SIZE);
     const WayOfScan<false, Plan> any{plan};
     const WayOfScan<true, Plan> plain{plan};
-    if (!is_whole(first))
+    if (plan.exclusive || plan.reversed) {
+      if (is_whole(first) && begins_none(rows))
+        each_pack<0, false>(any, rows, first, slot, each, inputs...);
+      else
+        each_pack<V, true>(any, rows, first, slot, each, inputs...);
+    } else if (!is_whole(first)) {
       each_pack<V, true>(any, rows, first, slot, each, inputs...);
-    else if (plan.exclusive || plan.reversed)
-      each_whole(any, rows, first, slot, each, inputs...);
-    else
-      each_whole(plain, rows, first, slot, each, inputs...);
+    } else if (begins_none(rows)) {
+      each_pack<0, false>(plain, rows, first, slot, each, inputs...);
+    } else if (rows.first.column % V == 0 && plan.length % V == 0) {
+      each_pack<1, false>(plain, rows, first, slot, each, inputs...);
+    } else {
+      each_pack<V, false>(plain, rows, first, slot, each, inputs...);
+    }
   }
-  // The same for a tile whose elements all exist.
-  template <class Way, class Each>
-  __device__ inline void each_whole(const Way& way, const Rows& rows, ptrdiff_t first,
-                                    const unsigned char* slot, const Each& each,
-                                    const Inputs&... inputs) const {
-    if (rows.long_rows && rows.begin == SIZE)
-      each_pack<0, false>(way, rows, first, slot, each, inputs...);
-    else if (rows.first.column % V == 0 && plan.length % V == 0)
-      each_pack<1, false>(way, rows, first, slot, each, inputs...);
-    else
-      each_pack<V, false>(way, rows, first, slot, each, inputs...);
+  __device__ inline bool begins_none(const Rows& rows) const {
+    return rows.long_rows && rows.begin == SIZE;
   }
   // Rows may begin with the first BEGINS elements of a pack. MISSING: some may not exist.
   template <int BEGINS, bool MISSING, class Way, class Each>
   __device__ inline void each_pack(const Way& way, const Rows& rows, ptrdiff_t first,
                                    const unsigned char* slot, const Each& each,
                                    const Inputs&... inputs) const {
-    enum { LARGEST = Way::IS_PLAIN ? 8 : 4 };  // pack for which code for all packs is worth it
+    // Code for all packs is worth it where they are small, and outputs have no division.
+    enum { UNROLLED = Way::IS_PLAIN && V <= 8 && !Op::_COUNTED };
     const int low = MISSING ? item_of(0, first, SIZE) : 0;
     const int high = MISSING ? item_of(elements, first, SIZE) : SIZE;
     Begins edges(rows, item(0));
-#pragma unroll(MISSING || V > LARGEST ? 1 : PACKS)
+#pragma unroll(UNROLLED ? PACKS : 1)
     for (int p = 0; p < PACKS; ++p) {
       const unsigned int which = MISSING ? bits_within<V>(item(p), low, high) : ALL;
       const unsigned int begins =
-          BEGINS ? (edges.next() & (1u << (BEGINS - 1) << 1) - 1u) | (which ^ ALL) : 0;
+          BEGINS ? (edges.next(p) & (1u << (BEGINS - 1) << 1) - 1u) | (which ^ ALL) : 0;
       Acc value[V];
       map(value, way, rows, p, which, slot, inputs...);
       each(way, rows, p, which, begins, value);

@@ -5,22 +5,23 @@
 
 namespace kspec {
 
-template <class Plan, int SIZE> struct RowsOfTile {
+template <class Plan> struct RowsOfTile {
   const Plan& plan;
   Place first;   // that of the tile's first element, or of one that would come before the first row
   bool long_rows;
   int begin;     // in long rows, the only element that may begin one
 
-  __device__ inline RowsOfTile(const Plan& plan, ptrdiff_t element) : plan(plan) {
+  // Of `size` elements, from number `element` on.
+  __device__ inline RowsOfTile(const Plan& plan, ptrdiff_t element, int size) : plan(plan) {
     first = Place{0, element};
     if (plan.outputs > 1 && element > 0) {
       first.row = plan.narrow ? (ptrdiff_t)plan.by_length.divide((unsigned int)element)
                               : element / plan.length;
       first.column -= first.row * plan.length;
     }
-    long_rows = plan.outputs == 1 || plan.length >= SIZE;
+    long_rows = plan.outputs == 1 || plan.length >= size;
     const ptrdiff_t next = first.column <= 0 ? 0 : plan.length;
-    begin = item_of(next, first.column, SIZE);
+    begin = item_of(next, first.column, size);
   }
   __device__ inline Place operator[](int item) const {
     const ptrdiff_t column = first.column + item;
@@ -41,6 +42,7 @@ template <class Plan, int SIZE> struct RowsOfTile {
     int column = (int)first.column + item;
     if (column > 0) column -= (int)plan.by_length.divide((unsigned int)column) * length;
     unsigned int bits = 0;
+#pragma unroll 1
     for (int j = column <= 0 ? -column : length - column; j < V; j += length) bits |= 1u << j;
     return bits;
   }
