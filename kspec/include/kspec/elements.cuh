@@ -84,7 +84,7 @@ template <int OPERANDS> struct Elements<Tiles, OPERANDS> {
   ptrdiff_t strides[OPERANDS][2];
   unsigned int tiles[2];  // along each of them
   Divisor divisors[2];
-  unsigned long long turned;   // whether packs along them are not aligned
+  unsigned long long turned;   // whether packs along them are not aligned, or not whole
   Axes<8, OPERANDS> outer;
 
   __device__ inline ptrdiff_t size() const { return size_; }

@@ -222,164 +222,196 @@ __device__ inline void each(const Elements<Packs, N>& elements, const Op& op, Nu
   }
 }
 
-// ---- Tiles: 4 x 4 elements a thread, each operand read along its own axis, transposed by naming
-// registers. A warp covers 32 x 16 elements, so that every access fills whole sectors.
+// ---- Tiles: 64 x 64 elements a block, 16 a thread, of which the operation sees 4 at a time.
+//
+// Where all packs are aligned and whole, a thread has 4 x 4 elements: each operand is read along its
+// own axis, and transposed in registers. A warp covers 32 x 16 elements, so that every access fills
+// whole sectors. Elsewhere a thread has 16 elements that follow each other along axis 1, lanes side
+// by side along axis 0. Operands that run along axis 1 in memory are turned in shared memory, so all
+// threads of a block go on, also those without elements.
 
-enum { TILE = 4, LANES_ACROSS = 8, LANES_DOWN = 4, WARPS_ACROSS = 2, WARPS_DOWN = 4 };
+enum { TILE = PART, LANES_ACROSS = 8, WARPS_ACROSS = 2, SIDE = TILE * LANES_ACROSS * WARPS_ACROSS };
+enum { TILE_ITEMS = TILE * TILE };
 
-struct Inside {  // which elements of the tile exist
-  int across, down;
-  __device__ inline bool operator[](int j) const { return j % TILE < across && j / TILE < down; }
-  __device__ inline bool all() const { return across >= TILE && down >= TILE; }
+struct TileThread {
+  const bool turned;
+  const int right, below;  // elements of the block that exist, along both axes
+  int x, y;                // the thread's first one
+  int count;               // and how many of them exist
+
+  __device__ inline TileThread(bool turned, ptrdiff_t right, ptrdiff_t below)
+      : turned(turned), right(right < SIDE ? (int)right : SIDE),
+        below(below < SIDE ? (int)below : SIDE) {
+    if (turned) {
+      x = column();
+      y = group() * TILE_ITEMS;
+      count = x < this->right ? this->below - y : 0;
+    } else {
+      const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+      x = (warp % WARPS_ACROSS * LANES_ACROSS + lane % LANES_ACROSS) * TILE;
+      y = (warp / WARPS_ACROSS * TILE + lane / LANES_ACROSS) * TILE;
+      count = x < this->right && y < this->below ? (int)TILE_ITEMS : 0;
+    }
+    if (count > TILE_ITEMS) count = TILE_ITEMS;
+  }
+  static __device__ inline int column() { return threadIdx.x % SIDE; }
+  static __device__ inline int group() { return threadIdx.x / SIDE; }
 };
 
-struct TileAccessor {
-  ptrdiff_t offset, across, down;  // in bytes: of the first element, to the next ones
-  Inside inside;
+template <int WIDEST> __device__ inline unsigned char* tile_room() {
+  __shared__ __align__(16) unsigned char bytes[SIDE * (SIDE + 1) * WIDEST];
+  return bytes;
+}
 
-  template <class T> __device__ inline void load(const T* data, Pack<T, TILE * TILE>& pack) const {
-    Pack<T, TILE> line;
-    if (inside.all() && across == sizeof(T)) {
+template <class Arg, int WIDEST> struct TileOperand {  // bytes of the widest element
+  typedef Part<Arg, TILE_ITEMS> Values;
+  typedef typename Values::Kept T;
+  typedef typename Word<sizeof(T)>::type Bits;
+
+  const Arg& argument;
+  const TileThread& thread;
+  const ptrdiff_t across, down;  // in bytes: from an element to the next ones
+  ptrdiff_t first;               // where the thread's first element is
+  const bool still, turned;      // it does not move, or does along axis 1
+  Values part;
+  Bits loaded[TILE_ITEMS];
+
+  __device__ inline TileOperand(const Arg& argument, const TileThread& thread, ptrdiff_t first,
+                                ptrdiff_t across, ptrdiff_t down)
+      : argument(argument), thread(thread), across(across), down(down), first(first),
+        still((across | down) == 0 || !argument.data),
+        turned((down == sizeof(T)) & (across != sizeof(T))) {}
+
+  __device__ inline void fill() {
+    if constexpr (Values::IS_READ)
+      if (still) part.pack.fill(argument.data ? *at(first) : Values::single(argument));
+  }
+  // Four packs along the operand's own axis.
+  __device__ inline void load_lines() {
+    if constexpr (Values::IS_READ) {
+      if (still) return;
+      const ptrdiff_t step = turned ? across : down;
+      const T* line_at = at(first);
+      Pack<T, TILE_ITEMS> lines, other;
 #pragma unroll
       for (int r = 0; r < TILE; ++r) {
-        line.load(element(data, Bytes{offset + r * down}));
-#pragma unroll
-        for (int c = 0; c < TILE; ++c) pack.put(r * TILE + c, line.get(c));
+        Pack<T, TILE> line;
+        line.load(line_at);
+        line_at = element(line_at, Bytes{step});
+        lines.template set<TILE>(r, line);
       }
-    } else if (inside.all() && down == sizeof(T)) {
 #pragma unroll
-      for (int c = 0; c < TILE; ++c) {
-        line.load(element(data, Bytes{offset + c * across}));
-#pragma unroll
-        for (int r = 0; r < TILE; ++r) pack.put(r * TILE + c, line.get(r));
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < TILE * TILE; ++j)
-        if (inside[j]) pack.put(j, *element(data, Bytes{at(j)}));
+      for (int j = 0; j < TILE_ITEMS; ++j) other.put(j, lines.get(j % TILE * TILE + j / TILE));
+      part.pack.choose(turned, other, lines);
     }
   }
-  template <class T> __device__ inline void store(T* data, const T (&value)[TILE * TILE]) const {
-    if (inside.all() && across == sizeof(T)) {
-#pragma unroll
-      for (int r = 0; r < TILE; ++r) {
-        T row[TILE];
-#pragma unroll
-        for (int c = 0; c < TILE; ++c) row[c] = value[r * TILE + c];
-        write_pack(element(data, Bytes{offset + r * down}), row);
+  // Single elements. Those of a turned operand are loaded along axis 1 by neighbouring threads.
+  __device__ inline void load_elements() {
+    if constexpr (Values::IS_READ) {
+      if (still) return;
+      ptrdiff_t from = first, step = down;
+      int count = thread.count;
+      if (turned) {
+        const int x = TileThread::group(), y = TileThread::column();
+        from += (x - thread.x) * across + (y - thread.y) * down;
+        step = TILE * across;
+        count = y < thread.below ? (thread.right - x + TILE - 1) / TILE : 0;
       }
-    } else {
+      const T* next = at(from);
 #pragma unroll
-      for (int j = 0; j < TILE * TILE; ++j)
-        if (inside[j]) *element(data, Bytes{at(j)}) = value[j];
+      for (int j = 0; j < TILE_ITEMS; ++j) {
+        if (j < count) loaded[j] = *reinterpret_cast<const Bits*>(next);
+        next = element(next, Bytes{step});
+      }
+    }
+  }
+  __device__ inline void turn() {
+    if constexpr (Values::IS_READ) {
+      if (still) return;
+      if (turned) {
+        Bits(*kept)[SIDE + 1] = reinterpret_cast<Bits(*)[SIDE + 1]>(tile_room<WIDEST>());
+        const int x = TileThread::group(), y = TileThread::column();
+        __syncthreads();  // an operand before this one has been read
+#pragma unroll
+        for (int j = 0; j < TILE_ITEMS; ++j) kept[j * TILE + x][y] = loaded[j];
+        __syncthreads();
+#pragma unroll
+        for (int j = 0; j < TILE_ITEMS; ++j) loaded[j] = kept[thread.x][thread.y + j];
+      }
+#pragma unroll
+      for (int j = 0; j < TILE_ITEMS; ++j) {
+        T value;
+        memcpy(&value, &loaded[j], sizeof(T));
+        part.pack.put(j, value);
+      }
+    }
+  }
+  // The first four of those that are left.
+  __device__ inline void store(int left) {
+    if constexpr (Values::IS_WRITTEN) {
+      if (thread.turned) {
+#pragma unroll
+        for (int j = 0; j < TILE; ++j)
+          if (j < left) *element(argument.data, Bytes{first + j * down}) = part.value[j];
+        first += TILE * down;
+      } else {
+        write_pack(element(argument.data, Bytes{first}), part.value);
+        first += down;
+      }
     }
   }
 
  private:
-  __device__ inline ptrdiff_t at(int j) const {
-    return offset + j % TILE * across + j / TILE * down;
+  __device__ inline const T* at(ptrdiff_t offset) const {
+    return element(reinterpret_cast<const T*>(argument.data), Bytes{offset});
   }
 };
 
-// The same elements of a block where their packs are not aligned: 16 that follow each other along
-// axis 1 a thread, lanes side by side along axis 0. What runs along axis 1 in memory is turned in
-// shared memory. All threads of a block come here, also those without elements.
-enum { SIDE = TILE * LANES_ACROSS * WARPS_ACROSS, WARPS = WARPS_ACROSS * WARPS_DOWN };
-
-template <int WIDEST> struct TurnedAccessor {  // bytes of the widest element that is turned
-  ptrdiff_t offset, across, down;  // in bytes: of the block's first element, to the next ones
-  int right, below;                // elements of the block that exist
-
-  static __device__ inline int x() { return threadIdx.x % SIDE; }
-  static __device__ inline int y() { return threadIdx.x / SIDE * TILE * TILE; }
-  __device__ inline int count() const { return x() < right ? below - y() : 0; }
-  __device__ inline ptrdiff_t at(int j) const { return offset + x() * across + (y() + j) * down; }
-
-  template <class T> __device__ inline void load(const T* data, Pack<T, TILE * TILE>& pack) const {
-    if constexpr (FitsWords<T>::value && (int)sizeof(T) <= WIDEST) {
-      if (down == sizeof(T) && across != sizeof(T)) {
-        turn(data, pack);
-        return;
-      }
+template <int WIDEST, class Op, class... Operands>
+__device__ inline void compute_tile(const Op& op, const TileThread& thread,
+                                    Operands&&... operands) {
+  (operands.fill(), ...);
+  if (thread.turned) {
+    if constexpr (WIDEST >= 4) {
+      (operands.load_elements(), ...);
+      (operands.turn(), ...);
+    } else {  // single elements take more registers than packs of them
+      ((operands.load_elements(), operands.turn()), ...);
     }
-#pragma unroll
-    for (int j = 0; j < TILE * TILE; ++j)
-      if (j < count()) pack.put(j, *element(data, Bytes{at(j)}));
+  } else {
+    if (thread.count == 0) return;
+    (operands.load_lines(), ...);
   }
-  template <class T> __device__ inline void store(T* data, const T (&value)[TILE * TILE]) const {
+#pragma unroll 1
+  for (int left = thread.count; left > 0; left -= TILE) {
+    (operands.part.begin(), ...);
 #pragma unroll
-    for (int j = 0; j < TILE * TILE; ++j)
-      if (j < count()) *element(data, Bytes{at(j)}) = value[j];
+    for (int j = 0; j < TILE; ++j)
+      if (j < left) op(0, operands.part.item(j)...);
+    (operands.store(left), ...);
+    (operands.part.next(), ...);
   }
-
- private:
-  static __device__ inline unsigned char* room() {
-    __shared__ __align__(16) unsigned char bytes[SIDE * (SIDE + 1) * WIDEST];
-    return bytes;
-  }
-  template <class T> __device__ inline void turn(const T* data, Pack<T, TILE * TILE>& pack) const {
-    enum { HALVES = SIDE / 32, LINES = SIDE / WARPS };
-    typedef typename Word<sizeof(T)>::type Bits;
-    Bits(*kept)[SIDE + 1] = reinterpret_cast<Bits(*)[SIDE + 1]>(room());
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    Bits loaded[LINES][HALVES];
-#pragma unroll
-    for (int c = 0; c < LINES; ++c) {
-#pragma unroll
-      for (int h = 0; h < HALVES; ++h) {
-        const int line = c * WARPS + warp, place = h * 32 + lane;
-        if (line < right && place < below)
-          loaded[c][h] = *reinterpret_cast<const Bits*>(
-              element(data, Bytes{offset + line * across + place * (ptrdiff_t)sizeof(T)}));
-      }
-    }
-    __syncthreads();  // an operand before this one has been read
-#pragma unroll
-    for (int c = 0; c < LINES; ++c) {
-#pragma unroll
-      for (int h = 0; h < HALVES; ++h) kept[c * WARPS + warp][h * 32 + lane] = loaded[c][h];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int j = 0; j < TILE * TILE; ++j) {
-      T value;
-      memcpy(&value, &kept[x()][y() + j], sizeof(T));
-      pack.put(j, value);
-    }
-  }
-};
+}
 
 template <int N, class Op, class... Args, int... K>
 __device__ inline void each(const Elements<Tiles, N>& elements, const Op& op, Numbers<K...>,
                             const Args&... args) {
-  const unsigned int rest = elements.divisors[0].divide(blockIdx.x);
-  const unsigned int outer = elements.divisors[1].divide(rest);
-  const Offsets<8, N> base(elements.outer, outer, Narrow());
-  const ptrdiff_t block0 = (ptrdiff_t)(blockIdx.x - rest * elements.tiles[0]) * SIDE;
-  const ptrdiff_t block1 = (ptrdiff_t)(rest - outer * elements.tiles[1]) * SIDE;
-  if (elements.turned) {
-    const ptrdiff_t right = elements.extents[0] - block0, below = elements.extents[1] - block1;
-    enum { widest = PackSize<Args...>::widest };
-    typedef TurnedAccessor<(widest < 8 ? widest : 8)> Turned;
-    const auto accessor = [&](int k) {
-      const ptrdiff_t across = elements.strides[k][0], down = elements.strides[k][1];
-      return Turned{base.offset[k] + block0 * across + block1 * down, across, down,
-                    right < SIDE ? (int)right : SIDE, below < SIDE ? (int)below : SIDE};
+  if constexpr (PackSize<Args...>::value > 1) {  // others have another layout
+    const unsigned int rest = elements.divisors[0].divide(blockIdx.x);
+    const unsigned int outer = elements.divisors[1].divide(rest);
+    const Offsets<8, N> base(elements.outer, outer, Narrow());
+    ptrdiff_t x = (ptrdiff_t)(blockIdx.x - rest * elements.tiles[0]) * SIDE;
+    ptrdiff_t y = (ptrdiff_t)(rest - outer * elements.tiles[1]) * SIDE;
+    const TileThread thread(elements.turned, elements.extents[0] - x, elements.extents[1] - y);
+    x += thread.x;
+    y += thread.y;
+    const auto first = [&](int k) {
+      return base.offset[k] + x * elements.strides[k][0] + y * elements.strides[k][1];
     };
-    compute<TILE * TILE>(op, 0, 0, First{accessor(0).count()},
-                         Operand<Args, TILE * TILE, Turned>(args, accessor(K))...);
-    return;
+    enum { WIDEST = PackSize<Args...>::widest };
+    compute_tile<WIDEST>(op, thread, TileOperand<Args, WIDEST>(
+        args, thread, first(K), elements.strides[K][0], elements.strides[K][1])...);
   }
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int x = warp % WARPS_ACROSS * LANES_ACROSS + lane % LANES_ACROSS;
-  const int y = warp / WARPS_ACROSS * LANES_DOWN + lane / LANES_ACROSS;
-  const ptrdiff_t i0 = block0 + x * TILE, i1 = block1 + y * TILE;
-  const ptrdiff_t left = elements.extents[0] - i0, below = elements.extents[1] - i1;
-  if (left <= 0 || below <= 0) return;
-  const Inside inside{left < TILE ? (int)left : TILE, below < TILE ? (int)below : TILE};
-  compute<TILE * TILE>(op, 0, 0, inside, Operand<Args, TILE * TILE, TileAccessor>(
-      args, TileAccessor{base.offset[K] + i0 * elements.strides[K][0] + i1 * elements.strides[K][1],
-                      elements.strides[K][0], elements.strides[K][1], inside})...);
 }
 
 }  // namespace kspec

@@ -106,6 +106,22 @@ template <class T, int V> struct Pack<T, V, true> {
       for (int j = 0; j < V; ++j) put(j, value);
     }
   }
+  // The k-th group of G elements.
+  template <int G> __device__ inline void set(int k, const Pack<T, G>& group) {
+    enum { SIZE = Pack<T, G>::WORDS };
+#pragma unroll
+    for (int j = 0; j < SIZE; ++j) word[k * SIZE + j] = group.word[j];
+  }
+  __device__ inline void choose(bool first, const Pack& one, const Pack& other) {
+#pragma unroll
+    for (int k = 0; k < WORDS; ++k) word[k] = first ? one.word[k] : other.word[k];
+  }
+  // Let those after the first G come first. The last G stay, too.
+  template <int G> __device__ inline void skip() {
+    enum { STEP = Pack<T, G>::WORDS };
+#pragma unroll
+    for (int k = 0; k + STEP < WORDS; ++k) word[k] = word[k + STEP];
+  }
   // All of it, from an address that is a multiple of its size (or of 16).
   __device__ inline void load(const T* data) {
 #pragma unroll

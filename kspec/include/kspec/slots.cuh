@@ -68,6 +68,45 @@ template <class T, int V> struct Slot<InOut<T>, V> {
   }
 };
 
+// Part<Arg, V>: V elements of one operand, of which an operation sees PART at a time: code for so
+// many, not for V. Its calls stand between begin() and next(), which moves the others up.
+enum { PART = 4 };
+template <class Arg, int V> struct Part;
+
+template <class T, int V> struct Part<In<T>, V> {
+  enum { IS_READ = 1, IS_WRITTEN = 0 };
+  typedef typename Stored<T>::type Kept;
+  Pack<Kept, V> pack;
+
+  __device__ static inline Kept single(const In<T>& argument) { return argument.value; }
+  __device__ inline void begin() const {}
+  __device__ inline T item(int j) const { return static_cast<T>(pack.get(j)); }
+  __device__ inline void next() { pack.template skip<PART>(); }
+};
+
+template <class T, int V> struct Part<Out<T>, V> {
+  enum { IS_READ = 0, IS_WRITTEN = 1 };
+  typedef T Kept;
+  T value[PART];
+
+  __device__ inline void begin() const {}
+  __device__ inline T& item(int j) { return value[j]; }
+  __device__ inline void next() const {}
+};
+
+template <class T, int V> struct Part<InOut<T>, V> : Part<Out<T>, V> {
+  enum { IS_READ = 1 };
+  typedef typename Stored<T>::type Kept;
+  Pack<Kept, V> pack;
+
+  __device__ static inline Kept single(const InOut<T>&) { return Kept(); }  // it is an array
+  __device__ inline void begin() {
+#pragma unroll
+    for (int j = 0; j < PART; ++j) this->value[j] = static_cast<T>(pack.get(j));
+  }
+  __device__ inline void next() { pack.template skip<PART>(); }
+};
+
 // One operand of a loop: its parameter, the elements in hand, and where they are.
 template <class Arg, int V, class Accessor> struct Operand {
   const Arg& argument;

@@ -434,7 +434,8 @@ def _tiles_schedule(
     elements += b"".join(struct.pack("2q", *steps[:2]) for steps in strides)
     elements += struct.pack("2I", *counts)
     elements += struct.pack("4I", *(one for count in counts for one in marshal.divisor(count)))
-    elements += struct.pack("Q", not _tiles_are_aligned(axes, other, members))
+    whole = all(extent % _TILE == 0 for extent in extents[:2])
+    elements += struct.pack("Q", not (whole and _tiles_are_aligned(axes, other, members)))
     elements += marshal.pack_axes(outer, strided_capacity(1))
     blocks = math.prod(counts) * outer.size
     return ElementwiseSchedule(
