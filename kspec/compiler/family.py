@@ -18,7 +18,8 @@ from kspec.compiler.options import are_plain
 from kspec.compiler.target import capability
 from kspec.model.stages import CudaSource, Target
 
-# First compute capability of each family.  Headers of kspec compare __CUDA_ARCH__ with these only.
+# First compute capability of each family.  Where a header of kspec reads more of __CUDA_ARCH__
+# (by_key_groups.cuh, which needs more shared memory than sm_120 has), the first is right for all.
 FAMILIES = (80, 90)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kspec.model.stages import CudaSource
 from kspec.pipeline import FieldsSource, LazySource
-from kspec.runtime.kernels import loop_nest
+from kspec.runtime.schedules import item_schedule
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule
 from tests.devices import device, place
 
@@ -27,7 +27,7 @@ def gpu_items(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ElementwiseSched
     Yields the schedules.
     """
     made: list[ElementwiseSchedule] = []
-    render, choose = LazySource.__call__, loop_nest.choose_items
+    render, choose = LazySource.__call__, item_schedule.choose_items
 
     def without_host(self: LazySource, wanted: Any) -> CudaSource:
         source = render(self, wanted)
@@ -40,6 +40,6 @@ def gpu_items(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ElementwiseSched
 
     monkeypatch.setattr(LazySource, "__call__", without_host)
     monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
-    monkeypatch.setattr(loop_nest, "choose_items", on_a_gpu)
+    monkeypatch.setattr(item_schedule, "choose_items", on_a_gpu)
     yield made
     assert made

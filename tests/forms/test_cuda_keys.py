@@ -15,7 +15,6 @@ import pytest
 import kspec
 from kspec import sharded
 from kspec.runtime.driver.gpu import Gpu
-from kspec.runtime.kernels.forms import by_key
 from kspec.runtime.schedules import key_schedule
 from kspec.runtime.schedules.key_schedule import Joined, Keyed, KeySchedule, choose_keys
 from tests.forms.kernels import (
@@ -50,7 +49,7 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         return made[-1]
 
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
-    monkeypatch.setattr(by_key, "choose_keys", chosen)
+    monkeypatch.setattr(key_schedule, "choose_keys", chosen)
     yield made
     assert made
 

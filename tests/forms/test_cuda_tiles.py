@@ -18,9 +18,8 @@ import pytest
 
 import kspec
 from kspec.runtime.driver.gpu import Gpu
-from kspec.runtime.kernels.forms import folding, scan
 from kspec.runtime.memory.workspace import KeptScratch
-from kspec.runtime.schedules import scan_schedule, wave_schedule
+from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import (
     ScanSchedule,
     ScanTile,
@@ -76,8 +75,8 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         return chosen
 
     monkeypatch.setenv("KSPEC_HOST_THREADS", "1")
-    monkeypatch.setattr(scan, "choose_scan", on_a_gpu(scan.choose_scan))
-    monkeypatch.setattr(folding, "choose_segments", on_a_gpu(folding.choose_segments))
+    for module, name in (scan_schedule, "choose_scan"), (segment_schedule, "choose_segments"):
+        monkeypatch.setattr(module, name, on_a_gpu(getattr(module, name)))
     monkeypatch.setattr(wave_schedule, "_FEWEST_WAVES", float("inf"))
     yield made
     assert made

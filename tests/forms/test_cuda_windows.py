@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from kspec.runtime.driver.gpu import Gpu
-from kspec.runtime.kernels.forms import window
 from kspec.runtime.schedules import rolling_schedule
 from kspec.runtime.schedules.rolling_schedule import RollingSchedule
 from tests.forms.kernels import MAX, MODELS, OF_SEGMENT, PLUS_TEN, SUM, WEIGHTED
@@ -25,7 +24,7 @@ BOUNDARIES = ("valid", "shrink", *PADDED)
 def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RollingSchedule]]:
     """Compile and schedule as for a GPU, for kernels that are made in the test."""
     made: list[RollingSchedule] = []
-    choose = window.choose_rolling
+    choose = rolling_schedule.choose_rolling
 
     def on_a_gpu(*args: Any, **keywords: Any) -> RollingSchedule:
         *given, host = args
@@ -33,7 +32,7 @@ def schedules(gpu_code: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         made.append(choose(*given, Gpu(132, 232_448), **keywords))
         return made[-1]
 
-    monkeypatch.setattr(window, "choose_rolling", on_a_gpu)
+    monkeypatch.setattr(rolling_schedule, "choose_rolling", on_a_gpu)
     yield made
     assert made
 

@@ -17,7 +17,7 @@ import pytest
 import kspec
 from kspec.model.stages import CudaSource
 from kspec.pipeline import FieldsSource, LazySource
-from kspec.runtime.kernels import loop_nest
+from kspec.runtime.schedules import window_schedule
 from tests.windows.reference import BOUNDARIES, correlate, neighbours
 from tests.windows.sums import REACHES, sum_in_numpy, sum_of_layers
 from tests.windows.test_adjoint import LINE, STAR
@@ -34,7 +34,7 @@ ALL = [*BOUNDARIES, "valid"]
 def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Compile and schedule as for a GPU that has pairs, for kernels that are made in the test."""
     texts: list[str] = []
-    render, choose = LazySource.__call__, loop_nest.choose_windows
+    render, choose = LazySource.__call__, window_schedule.choose_windows
 
     def without_host(self: LazySource, wanted: Any) -> CudaSource:
         source = render(self, wanted)
@@ -48,7 +48,7 @@ def cuda_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(LazySource, "__call__", without_host)
     monkeypatch.setattr(FieldsSource, "recipe", "")  # no notes of other sources
-    monkeypatch.setattr(loop_nest, "choose_windows", on_a_gpu)
+    monkeypatch.setattr(window_schedule, "choose_windows", on_a_gpu)
     yield texts
     assert texts
 

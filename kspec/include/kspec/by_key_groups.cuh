@@ -15,8 +15,8 @@ enum { GROUP = 1024, GROUPS = 1024, GROUPING = 106560 };
 template <int AXES, class Acc> struct MaxThreads<KeyGroups<AXES>, Acc> { enum { value = 512 }; };
 template <int AXES, class Acc, class... Inputs>
 struct MinBlocks<KeyGroups<AXES>, Acc, Inputs...> {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  enum { value = 2 };  // as many as have room in shared memory, if one has
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 900 || __CUDA_ARCH__ / 100 == 10)
+  enum { value = 2 };  // as many as have room in shared memory
 #else
   enum { value = 1 };
 #endif

@@ -346,6 +346,10 @@ template <class Arg, int WIDEST> struct TileOperand {  // bytes of the widest el
       }
     }
   }
+  // The next four; those of an operand that does not move are all the same.
+  __device__ inline void next() {
+    if (!still) part.next();
+  }
   // The first four of those that are left.
   __device__ inline void store(int left) {
     if constexpr (Values::IS_WRITTEN) {
@@ -389,7 +393,7 @@ __device__ inline void compute_tile(const Op& op, const TileThread& thread,
     for (int j = 0; j < TILE; ++j)
       if (j < left) op(0, operands.part.item(j)...);
     (operands.store(left), ...);
-    (operands.part.next(), ...);
+    (operands.next(), ...);
   }
 }
 
