@@ -17,7 +17,8 @@ from kspec.compiler.family import share
 from kspec.errors import KspecError
 from kspec.model.stages import CudaSource, Target
 
-SM80, SM90, PTX80 = Target("sm_80"), Target("sm_90"), Target("compute_80", ptx_isa="8.0")
+SM80, SM90, SM100 = map(Target, ("sm_80", "sm_90", "sm_100"))
+PTX80 = Target("compute_80", ptx_isa="8.0")
 K = CudaSource("k.cu", 'extern "C" __global__ void k(int* x) { x[0] = 1; }', ("k",))
 BROKEN = replace(K, text="broken;")
 
@@ -63,13 +64,14 @@ def test_ptx_has_no_compilation_of_its_own_where_a_cubin_has_it(plan: BuildPlan)
 
 def test_a_family_is_optimized_once(plan: BuildPlan) -> None:
     small = plan.units[0]
-    targets = share(small.source, [Target("sm_120"), SM80, PTX80, SM90, Target("sm_100")])
-    sm120, _, _, _, sm100 = targets
+    targets = share(small.source, [Target("sm_120"), SM80, PTX80, SM90, Target("sm_121"), SM100])
+    sm120, sm121 = targets[0], targets[4]
     assert started(plan, *((small, one) for one in targets)) == [
-        ("of_1", SM90, (sm120, sm100)),
+        ("of_1", SM100, (sm120, sm121)),
         ("of_1", SM80, (PTX80,)),
+        ("of_1", SM90, ()),
     ]
-    assert started(plan, (small, sm120), (small, sm100)) == [("of_1", sm120, (sm100,))]
+    assert started(plan, (small, sm120), (small, sm121)) == [("of_1", sm120, (sm121,))]
 
 
 def test_nvcc_compiles_ptx_by_itself() -> None:

@@ -31,7 +31,7 @@ def shared(source: CudaSource, *archs: str) -> list[str]:
         (("sm_86", "sm_89"), ["sm_86 via compute_80", "sm_89 via compute_80"]),
         (
             ("sm_100", "sm_80", "sm_120"),
-            ["sm_100 via compute_90", "sm_80", "sm_120 via compute_90"],
+            ["sm_100", "sm_80", "sm_120 via compute_100"],
         ),
         (("sm_80", "sm_86", "compute_80"), ["sm_80", "sm_86 via compute_80", "compute_80"]),
         (("sm_90", "sm_90a", "sm_100f"), ["sm_90", "sm_90a", "sm_100f"]),
@@ -54,17 +54,20 @@ def test_members_of_a_family(archs: tuple[str, ...], found: list[str]) -> None:
     ],
 )
 def test_sources_that_may_differ_share_nothing(source: CudaSource) -> None:
-    assert shared(source, "sm_90", "sm_100") == ["sm_90", "sm_100"]
+    assert shared(source, "sm_100", "sm_120") == ["sm_100", "sm_120"]
 
 
 def test_macros_folders_and_the_standard_are_the_same_for_all() -> None:
     source = replace(PLAIN, options=("-DN=1", "-I", "a", "-std=c++20", "-U", "M"))
-    assert shared(source, "sm_90", "sm_100") == ["sm_90", "sm_100 via compute_90"]
+    assert shared(source, "sm_100", "sm_120") == ["sm_100", "sm_120 via compute_100"]
 
 
 def test_the_ptx_of_a_target() -> None:
     pairs = {Target("sm_80"): "compute_80", Target("sm_90a"): "compute_90a", HOST: "host"}
-    pairs |= {Target("compute_80"): "compute_80", Target("sm_100", via="compute_90"): "compute_90"}
+    pairs |= {
+        Target("compute_80"): "compute_80",
+        Target("sm_120", via="compute_100"): "compute_100",
+    }
     assert {one: one.ptx for one in pairs} == pairs
 
 
@@ -87,5 +90,5 @@ def test_ptx_that_the_assembler_refuses() -> None:
 
 
 def test_keys_tell_how_an_image_is_made() -> None:
-    targets = Target("sm_100"), Target("sm_100", via="compute_90"), Target("sm_90")
+    targets = Target("sm_120"), Target("sm_120", via="compute_100"), Target("sm_100")
     assert len({image_key(PLAIN, one) for one in targets}) == 3
