@@ -7,6 +7,7 @@
 NVRTC's optimizer, which makes PTX, takes 62 % of a compilation, the assembler 36 % (measured,
 NVRTC 13.0).  A build for several architectures of a family optimizes once and assembles for each.
 The first member is compiled directly: one run of NVRTC makes its cubin and the PTX for the others.
+So is a source of which a kernel would spill registers (`kspec.compiler.compilation`).
 """
 
 from __future__ import annotations

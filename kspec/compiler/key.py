@@ -120,7 +120,8 @@ def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     if relocatable or target.via:
         from kspec.compiler.cuda import link
 
-        builds.append(link.linker_build() if relocatable else link.assembler_build())
+        build = f"{link.assembler_build()} unless it spills"
+        builds.append(link.linker_build() if relocatable else build)
     return ", ".join(builds)
 
 

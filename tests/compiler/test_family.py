@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kspec.compiler import compile_source
 from kspec.compiler.cuda import link, nvrtc
 from kspec.compiler.family import share
 from kspec.compiler.key import image_key
@@ -92,3 +93,16 @@ def test_ptx_that_the_assembler_refuses() -> None:
 def test_keys_tell_how_an_image_is_made() -> None:
     targets = Target("sm_120"), Target("sm_120", via="compute_100"), Target("sm_100")
     assert len({image_key(PLAIN, one) for one in targets}) == 3
+
+
+def test_what_would_spill_is_compiled_directly() -> None:
+    loads = "".join(f"float a{i} = x[{i} * n];" for i in range(64))
+    total = " + ".join(f"a{i} * a{(i * 7) % 64}" for i in range(64))
+    bounds = "__launch_bounds__(1024, 2)"
+    text = f'extern "C" __global__ void {bounds} k(float* x, int n) {{ {loads} __syncthreads(); x[n] = {total}; }}'
+    source = CudaSource("k.cu", text, ("k",))
+    first, other = share(source, [Target("sm_80"), Target("sm_86")])
+    ptx = nvrtc.compile_cuda(source, Target(other.ptx))
+    assert link.assemble(ptx, other, "k.cu").figures["k"].spill_bytes > 0
+    assert compile_source(source, other).code == compile_source(source, Target("sm_86")).code
+    assert str(first) == "sm_80"
