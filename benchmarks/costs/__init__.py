@@ -1,4 +1,4 @@
-"""What installing, building, testing and starting cost: ``--only costs``, each from empty caches.
+"""Costs of installing, building, testing and starting, from empty caches: ``--only costs``.
 
 Every line is what a user or a developer types, in a folder, an environment and a cache of its own.
 CPU seconds are those of the process and all that it starts, user and system together; they say more
@@ -35,7 +35,7 @@ _CPU, _WALL = "CPU s", "s"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command has taken, in seconds, and what it printed."""
+    """CPU and wall seconds of a command, and its output."""
 
     cpu: float
     wall: float

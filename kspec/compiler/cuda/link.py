@@ -61,22 +61,10 @@ def link_device(image: Image, name: str) -> Image:
     ToolNotFoundError
         If nvJitLink or the device runtime is missing.
     """
-    library: Any = _library()
-    options = [f"-arch={image.arch}"]
-    handle = library.create(len(options), options)
-    try:
-        code = image.code
-        library.add_data(handle, library.InputType.CUBIN, code, len(code), name)
-        library.add_file(handle, library.InputType.LIBRARY, str(device_runtime()))
-        library.complete(handle)
-        linked = bytearray(library.get_linked_cubin_size(handle))
-        library.get_linked_cubin(handle, linked)
-    except library.nvJitLinkError as error:
-        log = _log(library, handle, name) or str(error)
-        raise CompileError(f"{name}: {log}", options=tuple(options), target=image.arch) from error
-    finally:
-        library.destroy(handle)
-    return replace(image, code=bytes(linked))
+    _library()  # what is said first, if both are missing
+    inputs: list[tuple[str, bytes | Path]] = [("CUBIN", image.code), ("LIBRARY", device_runtime())]
+    linked, _ = _linked([f"-arch={image.arch}"], inputs, name, image.arch)
+    return replace(image, code=linked)
 
 
 def assemble(ptx: Image, target: Target, name: str) -> Image:
@@ -103,12 +91,25 @@ def assemble(ptx: Image, target: Target, name: str) -> Image:
     ToolNotFoundError
         If nvJitLink is missing.
     """
-    library: Any = _library()
-    options = [f"-arch={target.arch}", "-verbose"]
     text = ptx.code.rstrip(b"\0")  # NVRTC ends its text with a NUL
+    options = [f"-arch={target.arch}", "-verbose"]
+    code, report = _linked(options, [("PTX", text)], name, target.arch)
+    figures = by_expression(parse_figures(report), ptx.symbols)
+    return Image("cubin", target.arch, code, ptx.symbols, figures, ptx.log)
+
+
+def _linked(
+    options: list[str], inputs: list[tuple[str, bytes | Path]], name: str, arch: str
+) -> tuple[bytes, str]:
+    """Return the cubin that nvJitLink makes of inputs, each of a kind, and its report."""
+    library: Any = _library()
     handle = library.create(len(options), options)
     try:
-        library.add_data(handle, library.InputType.PTX, text, len(text), name)
+        for kind, one in inputs:
+            if isinstance(one, bytes):
+                library.add_data(handle, getattr(library.InputType, kind), one, len(one), name)
+            else:
+                library.add_file(handle, getattr(library.InputType, kind), str(one))
         library.complete(handle)
         code = bytearray(library.get_linked_cubin_size(handle))
         library.get_linked_cubin(handle, code)
@@ -116,11 +117,10 @@ def assemble(ptx: Image, target: Target, name: str) -> Image:
         library.get_info_log(handle, report)
     except library.nvJitLinkError as error:
         log = _log(library, handle, name) or str(error)
-        raise CompileError(f"{name}: {log}", options=tuple(options), target=target.arch) from error
+        raise CompileError(f"{name}: {log}", options=tuple(options), target=arch) from error
     finally:
         library.destroy(handle)
-    figures = by_expression(parse_figures(report.decode(errors="replace")), ptx.symbols)
-    return Image("cubin", target.arch, bytes(code), ptx.symbols, figures, ptx.log)
+    return bytes(code), report.decode(errors="replace")
 
 
 def assembler_errors(ptx: bytes, arch: str, name: str) -> str:
