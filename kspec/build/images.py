@@ -160,8 +160,9 @@ def _compile_all(
     images: dict[tuple[str, str], Image] = {}
     missing: list[tuple[_Wanted, Target]] = []
     for one in wanted:
+        carried = carry_headers(one.source)  # once, not for every target
         for target in share(one.source, targets):
-            image = cached_image(one.source, target, cache)  # the compiling call asks again
+            image = cached_image(carried, target, cache)  # the compiling call asks again
             if image is None:
                 missing.append((one, target))
                 continue
