@@ -15,13 +15,16 @@ import pytest
 import kspec
 from tests.gpus import in_turn
 from tests.own_cache import use_own_cache
-from tests.pairs import in_pairs
+from tests.choices import few_of
 from tests.profiles import is_fast, load_profile
 
 load_profile()
 use_own_cache()
-# 0.6 of the time of -O3. `optimized` undoes it; KSPEC_HOST_OPT=3 in the environment does for all tests.
+# Compiling takes 0.6 of the time of -O3, and for GPUs less than half. `optimized` undoes both; 3 in
+# the environment does for all tests.
 os.environ.setdefault("KSPEC_HOST_OPT", "1")
+if len(kspec.devices()) == 1:  # nothing is launched on a GPU, so its code need not be fast
+    os.environ.setdefault("KSPEC_CUDA_OPT", "0")
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ.update(in_turn(int(worker.removeprefix("gw"))))
 
@@ -70,7 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if _leaves_out_gpu(config):
         items[:] = [item for item in items if item.get_closest_marker("gpu") is None]
     if is_fast():
-        items[:] = in_pairs(items)
+        items[:] = few_of(items)
     if part := config.getoption("--part"):
         number, count = map(int, part.split("/"))
         items[:] = items[number::count]

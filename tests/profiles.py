@@ -5,7 +5,7 @@
 ==============  ===========================================================================
 ``fast``        at most 20 examples a test, the same ones in each run, so that the kernels of
                 a second run are compiled already, and of the combinations of parameters those
-                that `tests.pairs` names: `make test`, `tests.sanitizer`
+                that `tests.choices` names: `make test`, `tests.sanitizer`
 ``thorough``    as many as each test asks for, drawn anew: the default, `make test-all`
 ``ci``          as many, the same ones in each run: `.ci/run`
 ==============  ===========================================================================
