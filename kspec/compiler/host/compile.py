@@ -99,6 +99,8 @@ _LINK_FLAGS = {
     # libc and libm come with the Python process; zig would first build a libc++ for 35 seconds.
     "zig": ("-shared", "-nostdlib"),
 }
+# Tried first: few kernels need libstdc++, whose symbols take a linker longer than all the rest.
+_WITHOUT_STD = (("-nodefaultlibs", "-Wl,-z,defs"), ("-lm", "-lc", "-lgcc"))
 
 
 def _kind_flags(compiler: HostCompiler) -> tuple[str, ...]:
@@ -291,8 +293,7 @@ class _Run:
     def key(self, text: str) -> str:
         """Return the key of everything that decides the code of a rewritten text."""
         files = [(INCLUDE_DIRECTORY / "kspec_host" / name).read_text() for name in _INCLUDED]
-        link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
-        words = (self.compiler.key, *self._front(), *self.flags, *link)
+        words = (self.compiler.key, *self._front(), *self.flags, *self._linker())
         moved = text.replace(str(self.directory), SOURCE_ROOT)
         return text_key([*words, *files, moved.replace(str(INCLUDE_DIRECTORY), DIALECT_ROOT)])
 
@@ -313,24 +314,27 @@ class _Run:
 
     def _compile(self) -> tuple[str, bool]:
         """Compile and link ``kernel.cpp``; return the log and whether it failed."""
-        arguments = self._arguments()
-        link = (*_LINK_FLAGS[self.compiler.kind], *self.linked)
+        done = self._call(
+            [*self._front(), *self._arguments(), "-c", "-o", "kernel.o", "kernel.cpp"]
+        )
+        log = self._log(done)
+        if done.returncode:
+            return log, True
+        for before, after in self._links():
+            done = self._call([*self._linker(), *before, "-o", "kernel.so", "kernel.o", *after])
+            if not done.returncode:
+                break
+        return log + self._log(done), done.returncode != 0
+
+    def _linker(self) -> tuple[str, ...]:
         zig = self.compiler.kind == "zig"
-        commands = [[*self._front(), *arguments, *link, "-o", "kernel.so", "kernel.cpp"]]
-        # Linked without -fsanitize: what instrumentation calls is in the dialect.
-        if zig or any(flag.startswith("-fsanitize") for flag in self.flags):
-            linker = self.compiler.as_c if zig else self.compiler.command
-            commands = [
-                [*self._front(), *arguments, "-c", "-o", "kernel.o", "kernel.cpp"],
-                [*linker, *link, "-o", "kernel.so", "kernel.o"],
-            ]
-        log = ""
-        for command in commands:
-            done = self._call(command)
-            log += self._log(done)
-            if done.returncode:
-                return log, True
-        return log, False
+        # Without -fsanitize: what instrumentation calls is in the dialect.
+        command = self.compiler.as_c if zig else self.compiler.command
+        return (*command, *_LINK_FLAGS[self.compiler.kind], *self.linked)
+
+    def _links(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Return what stands before and after the object in a link, in the order of trying."""
+        return [*([_WITHOUT_STD] if self.compiler.kind != "zig" else ()), ((), ())]
 
     def _front(self) -> list[str]:
         if self.compiler.kind != "zig" or self.needs_std:
