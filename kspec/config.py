@@ -12,6 +12,7 @@ Each function reads at call time, so a test or a notebook can change its mind.
                          like those of the PATH
 ``KSPEC_CACHE_SIZE``     bytes that the images in it may have, such as ``512M``; default 1 GiB
 ``CUDA_PATH``            where a CUDA toolkit is, for nvcc; then ``CUDA_HOME``, the PATH, a wheel
+``KSPEC_CUDA_OPT``       optimization level of NVRTC and nvcc, 0 to 3 (the default)
 ``KSPEC_CXX``            C++ compiler of the host device; default ``$CXX``, then the PATH
 ``KSPEC_GRAPH_LAUNCH``   whether kernels that are launched often become CUDA graphs: ``auto``
                          (default: with drivers from CUDA 13.0 on), ``never`` or ``always``
@@ -58,7 +59,7 @@ _NVCC = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN")
 VARIABLES = (
     *("KSPEC_JIT", "KSPEC_CACHE_DIR", "KSPEC_CACHE_LAYERS", "KSPEC_CACHE_SIZE", "XDG_CACHE_HOME"),
     *("KSPEC_CXX", "CXX", *_COMPILER, *_TOOLKIT, *_NVCC),
-    *("KSPEC_GRAPH_LAUNCH", "CUDA_LAUNCH_BLOCKING", "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"),
+    *("KSPEC_CUDA_OPT", "KSPEC_GRAPH_LAUNCH", "CUDA_LAUNCH_BLOCKING", "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"),
     *("KSPEC_HOST_OPT", "KSPEC_HOST_ORDER", "KSPEC_HOST_SANITIZE", "KSPEC_HOST_PRINTF"),
     *("KSPEC_HOST_THREADS", "KSPEC_HOST_TIMEOUT", "KSPEC_HOST_REVIEW"),
     *("KSPEC_POOL_LIMIT", "KSPEC_PROGRESS", "KSPEC_TRACE"),
@@ -259,9 +260,18 @@ def host_threads() -> int:
 
 def host_optimization() -> int:
     """Return the optimization level of the host device's compiler, as in its option ``-O``."""
-    text = os.environ.get("KSPEC_HOST_OPT", "") or "3"
+    return _optimization("KSPEC_HOST_OPT")
+
+
+def cuda_optimization() -> int:
+    """Return the optimization level of the compilers for GPUs; below 3 they compile faster."""
+    return _optimization("KSPEC_CUDA_OPT")
+
+
+def _optimization(variable: str) -> int:
+    text = os.environ.get(variable, "") or "3"
     if text not in ("0", "1", "2", "3"):
-        raise KspecError(f"KSPEC_HOST_OPT={text!r}: expected 0, 1, 2 or 3")
+        raise KspecError(f"{variable}={text!r}: expected 0, 1, 2 or 3")
     return int(text)
 
 

@@ -18,7 +18,8 @@ def compiled(source: CudaSource, target: Target) -> Image:
 
 @pytest.fixture(scope="module", autouse=True)
 def optimized() -> Iterator[None]:
-    """Compile for the host device as users do, in folders that test its code."""
+    """Compile as users do, in folders and modules that test the code that compilers make."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("KSPEC_HOST_OPT")
+        patch.delenv("KSPEC_HOST_OPT", raising=False)
+        patch.delenv("KSPEC_CUDA_OPT", raising=False)
         yield

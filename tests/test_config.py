@@ -117,16 +117,18 @@ def test_host_threads(monkeypatch: pytest.MonkeyPatch) -> None:
             config.host_threads()
 
 
-def test_host_optimization(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", ["host", "cuda"])
+def test_optimization(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    variable, level_of = f"KSPEC_{place.upper()}_OPT", getattr(config, f"{place}_optimization")
     for text, level in (("", 3), ("0", 0), ("1", 1)):
-        monkeypatch.setenv("KSPEC_HOST_OPT", text)
-        assert config.host_optimization() == level
-    monkeypatch.delenv("KSPEC_HOST_OPT")
-    assert config.host_optimization() == 3
+        monkeypatch.setenv(variable, text)
+        assert level_of() == level
+    monkeypatch.delenv(variable)
+    assert level_of() == 3
     for text in ("4", "-1", "fast", "s"):
-        monkeypatch.setenv("KSPEC_HOST_OPT", text)
-        with pytest.raises(KspecError, match=f"KSPEC_HOST_OPT='{text}': expected 0, 1, 2 or 3"):
-            config.host_optimization()
+        monkeypatch.setenv(variable, text)
+        with pytest.raises(KspecError, match=f"{variable}='{text}': expected 0, 1, 2 or 3"):
+            level_of()
 
 
 def test_graph_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from pathlib import Path
 
+from kspec import config
 from kspec.cpp.directives import header_names
 from kspec.cpp.options import DEFINE, UNDEFINE, valued_options
 from kspec.dataclass import dataclass
@@ -34,6 +35,8 @@ _GROUPS = "cooperative_groups.h"
 _UNROLL_LIMIT = "_CCCL_META_UNROLL_LIMIT"
 # Headers that include much of libcu++, CUDA's C++ library.
 _LIBRARY = ("cooperative_groups", "cuda/", "cub/", "thrust/", "curand")
+_FAST_COMPILE_FLAGS = ("--Ofast-compile", "-Ofast-compile", "-Ofc")
+_FAST_COMPILE = ("max", "mid", "min")  # by `config.cuda_optimization`
 _DEFAULT_DEVICE_FLAGS = ("-default-device", "--device-as-default-execution-space")
 
 
@@ -58,6 +61,8 @@ class CompileOptions:
     short_lists : bool
         Whether libcu++ unrolls lists of 10 types, as it does with nvcc, rather than of 16, as with
         NVRTC: that alone takes 350 ms (measured, CCCL 3.0), and changes no code.
+    optimization : int
+        3, or less to compile faster (`kspec.config.cuda_optimization`; CUDA 12.9 or newer).
     """
 
     arch: str
@@ -65,6 +70,7 @@ class CompileOptions:
     default_device: bool = True
     small_groups: bool = False
     short_lists: bool = False
+    optimization: int = 3
     note: str = ""
 
     @classmethod
@@ -102,6 +108,7 @@ class CompileOptions:
             default_device=is_nvrtc,
             small_groups=small,
             short_lists=bool(is_nvrtc and long),
+            optimization=config.cuda_optimization(),
             note=note,
         )
 
@@ -131,6 +138,8 @@ class CompileOptions:
             yield f"-D{_LIMIT_GROUPS}"
         if self.short_lists:
             yield f"-D{_UNROLL_LIMIT}=10"
+        if self.optimization < 3 and named.isdisjoint(_FAST_COMPILE_FLAGS):
+            yield f"--Ofast-compile={_FAST_COMPILE[self.optimization]}"
         if relocatable or linked:
             yield "-rdc=true"
         yield from user

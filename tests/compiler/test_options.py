@@ -10,6 +10,9 @@ import pytest
 from kspec.compiler.options import CompileOptions, include_dirs
 from kspec.errors import SpecError
 from kspec.model.stages import CudaSource, Target
+from tests.compiling import optimized
+
+__all__ = ["optimized"]
 
 DEFAULTS = ("--std=c++17", "-default-device", "-Xptxas=-v")
 
@@ -57,6 +60,15 @@ def test_old_standards_are_raised_for_headers(
     assert options.note == note
     without = CompileOptions.for_source(CudaSource("a.cu", "", options=asked), Target("sm_90"))
     assert (without.user, without.note) == (asked, "")
+
+
+def test_optimization(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KSPEC_CUDA_OPT", raising=False)
+    assert not [flag for flag in flags() if "Ofast" in flag]
+    for level, fast in enumerate(("max", "mid", "min")):
+        monkeypatch.setenv("KSPEC_CUDA_OPT", str(level))
+        assert [flag for flag in flags() if "Ofast" in flag] == [f"--Ofast-compile={fast}"]
+    assert [flag for flag in flags("-Ofc=mid") if "Of" in flag] == ["-Ofc=mid"]
 
 
 def test_denormals_are_not_flushed_and_no_line_info() -> None:

@@ -140,10 +140,10 @@ class CompilingProvider(Provider):
             return memo.image_note(recipe, wanted, *_host_compiler(sanitize))
         from kspec.compiler.cuda.toolkit import headers_in_wheels, library_file
 
-        capability = driver.compute_capability(device.ordinal)
+        settings = driver.compute_capability(device.ordinal), config.cuda_optimization()
         nvrtc = memo.file_stamp(library_file("nvrtc"))
         headers = tuple(map(memo.file_stamp, headers_in_wheels()))
-        return memo.image_note(recipe, wanted, capability, nvrtc, headers)
+        return memo.image_note(recipe, wanted, settings, nvrtc, headers)
 
     def compiles(self, wanted: Wanted, device: Device) -> bool:
         """Return whether it is allowed to compile, and has to: nothing is in the cache."""
