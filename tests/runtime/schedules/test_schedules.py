@@ -7,6 +7,7 @@ all threads reach.
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 from collections.abc import Sequence
@@ -126,12 +127,19 @@ def test_elementwise(name: str, dtype: str, layouts: list[str]) -> None:
     assert layouts == [layout]
 
 
+def smaller(shape: tuple[int, ...], most: int = 1 << 18) -> tuple[int, ...]:
+    """Return less of a shape, at most so many elements: the checks take their time."""
+    extents = [*shape]
+    while math.prod(extents) > most:
+        extents[extents.index(max(extents))] //= 2
+    return tuple(extents)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str, dtype: str, layouts: list[str]) -> None:
     shape, of_x, axis, layout = REDUCTIONS[name]
-    # Less of it: the checks take their time.
-    shape = tuple(extent if extent < 20_000 else extent // 8 for extent in shape)
+    shape = smaller(shape)
     x = of_x(alone(numbers(shape, dtype), 0))
     y = of_x(alone(numbers(shape[::-1], dtype).reshape(shape), 0))
     dot = kspec.ReductionKernel("T x, T y", "T z", "x * y", "a + b", "z = a", "0", "products")
@@ -177,7 +185,7 @@ def test_what_is_measured_of_elementwise_kernels_is_right(name: str, layouts: li
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_what_is_measured_of_reductions_is_right(name: str, layouts: list[str]) -> None:
     shape, of_x, axis, _ = REDUCTIONS[name]
-    values = of_x(alone(numbers(shape, "int32"), 0))
+    values = of_x(alone(numbers(smaller(shape, 1 << 14), "int32"), 0))
     total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
     total(values, axis=axis)
     want = values.sum(axis, dtype="int32")
@@ -186,6 +194,16 @@ def test_what_is_measured_of_reductions_is_right(name: str, layouts: list[str]) 
             total(values, axis=axis, sanitize=CHECKS), want, err_msg=str(TOLD.wanted)
         )
         assert layouts[-1] == TOLD.wanted["layout"]
+
+
+@pytest.mark.parametrize("length", [5, 6, 9, 37])
+def test_each_block_of_a_line_has_a_pack(length: int) -> None:
+    values = alone(numbers((301, length), "int32"), 0)
+    total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
+    total(values, axis=1)
+    for TOLD.wanted in [one for one in TOLD.choices if one.get("splits", 1) > 1]:
+        got = total(values, axis=1, sanitize=CHECKS)
+        np.testing.assert_array_equal(got, values.sum(1, dtype="int32"), err_msg=str(TOLD.wanted))
 
 
 def test_many_blocks_join_their_results_in_two_rounds() -> None:

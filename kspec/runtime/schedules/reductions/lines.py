@@ -67,6 +67,12 @@ class LineReader:
     def _packs(self) -> int:
         return -(-self.reduced.size // self.pack)
 
+    @property
+    def _fewest_packs(self) -> int:
+        """The packs of the line that has the fewest; edges of lines are not in packs."""
+        head = self.pack - 1 if self._leader >= 0 else 0
+        return max(0, self.reduced.size - head) // self.pack
+
     @cached_property
     def _moving(self) -> list[int]:
         return [k for k in range(len(self.inputs)) if self.reduced.strides[k][0]]
@@ -173,7 +179,8 @@ class LineReader:
         if threads >> lanes == 0 or sharing.side or way not in _WAYS:
             return False
         if sharing.layout == LINES:
-            splits = min(MAX_SPLITS, max(1, self._packs >> lanes))
+            # A split without a pack has no result.
+            splits = min(MAX_SPLITS, max(1, self._fewest_packs >> lanes))
             return self._has_packs and way == "packs" and 1 <= sharing.splits <= splits
         if sharing.splits != 1:
             return False
