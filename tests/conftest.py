@@ -121,5 +121,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
+def optimized_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile for GPUs as users do; `tests.compiling.optimized` does so for a whole module."""
+    monkeypatch.delenv("KSPEC_CUDA_OPT", raising=False)
+
+
+@pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))

@@ -47,6 +47,7 @@ class TestConfigured:
         with pytest.raises(SpecError, match=message):
             load_settings(configured(toy, archs))
 
+    @pytest.mark.usefixtures("optimized_code")
     def test_an_older_ptx(self, run, toy: Path) -> None:
         configured(toy, '["sm_90", "compute_80"]', 'ptx_isa = "7.0"')
         assert archs_of(toy) == ["sm_90", "compute_80@7.0"]

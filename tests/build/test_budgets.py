@@ -68,6 +68,7 @@ def test_architectures_share_a_line(tmp_path: Path) -> None:
     assert problems(toy).splitlines()[0].endswith(" on sm_80; max_registers is 4")
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_spills(toy: Path) -> None:
     write_project(toy, shifts=SPILLS)
     text = problems(toy)

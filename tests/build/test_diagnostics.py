@@ -22,6 +22,7 @@ BAD = SQUARES.replace("x * x", "x * nothing", 1)
 
 
 @pytest.mark.parametrize("path", cases("diagnostics"), ids=lambda path: path.stem)
+@pytest.mark.usefixtures("optimized_code")
 def test_golden(path: Path, tmp_path: Path, update_golden: bool) -> None:
     case = read_case(path)
     case.write_files(tmp_path)

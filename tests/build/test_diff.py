@@ -66,6 +66,7 @@ def test_what_stands_elsewhere_is_no_change(run, committed: Path) -> None:
     assert "nothing has changed" in run("diff", "HEAD", "--project", committed)[1]
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_everything(run, committed: Path) -> None:
     write_project(committed, squares=CHANGED, shifts=SHIFTS.replace("int n", "long long n"))
     path = committed / "pyproject.toml"
@@ -103,6 +104,7 @@ def test_two_revisions(run, committed: Path) -> None:
     assert "+ squares.sum_up" in out and "- squares.sum_up" in back
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_json(run, committed: Path) -> None:
     write_project(committed, squares=CHANGED)
     build_project(committed)
@@ -118,6 +120,7 @@ def test_json(run, committed: Path) -> None:
     assert data["archs"] == {"added": [], "removed": []}
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_figures_of_a_time_without_a_lock(run, committed: Path) -> None:
     git(committed, "rm", "-q", "--cached", lock.FILE_NAME)
     (committed / lock.FILE_NAME).rename(committed / "lock")

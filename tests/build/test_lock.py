@@ -229,6 +229,7 @@ class TestShipped:
         unknown = [row for _, row in lock.rows if row.arch.startswith("sm_") and not row.numbers]
         assert not unknown, "run `kspec build`, and commit what it wrote"
 
+    @pytest.mark.usefixtures("optimized_code")
     def test_the_manifest_is_of_this_text(self) -> None:
         plan = plan_project(ROOT)
         images = files.read_images(plan.settings.package_folder)

@@ -45,6 +45,7 @@ CASES = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 @pytest.mark.parametrize(("kernel", "layout", "loads"), CASES)
+@pytest.mark.usefixtures("optimized_code")
 def test_sixteen_bytes_at_once(kernel: object, layout: str, loads: int, dtype: str) -> None:
     assert isinstance(kernel, kspec.ElementwiseKernel | kspec.ReductionKernel)
     binding = (("T", dtype),)
@@ -59,6 +60,7 @@ def test_sixteen_bytes_at_once(kernel: object, layout: str, loads: int, dtype: s
     assert not re.search(r"\.local\b", text), "arrays or addresses in local memory"
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_samples_load_their_elements_together() -> None:
     """Each load was behind a branch of its own, and waited for the one before."""
     binding = (("T", "float32"),)

@@ -95,6 +95,7 @@ def test_keys_tell_how_an_image_is_made() -> None:
     assert len({image_key(PLAIN, one) for one in targets}) == 3
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_what_would_spill_is_compiled_directly() -> None:
     loads = "".join(f"float a{i} = x[{i} * n];" for i in range(64))
     total = " + ".join(f"a{i} * a{(i * 7) % 64}" for i in range(64))

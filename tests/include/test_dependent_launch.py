@@ -16,6 +16,7 @@ extern "C" __global__ void k(int* x) {
 
 
 @pytest.mark.parametrize(("arch", "expected"), [("compute_80", 0), ("compute_90", 1)])
+@pytest.mark.usefixtures("optimized_code")
 def test_instructions(arch: str, expected: int) -> None:
     ptx = compiled(CudaSource("k.cu", CODE), Target(arch)).code.decode()
     assert ptx.count("griddepcontrol.launch_dependents;") == expected

@@ -49,6 +49,7 @@ def test_ways_that_differ_in_length() -> None:
     assert low < reviewed("\n".join(code)).warp_efficiency < high
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_an_unrolled_loop_weighs_as_much() -> None:
     def efficiency(pragma: str) -> float:
         return reviewed(
@@ -72,6 +73,7 @@ def test_each_thread_that_leaves_a_loop_waits_for_the_others() -> None:
     assert 13 < reviewed(body).warp_efficiency < 17.5
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_a_short_way_is_predicated(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "float v = x[threadIdx.x];\nif (threadIdx.x == 3)\nv = x[99];\ny[threadIdx.x] = v;"
     assert reviewed(body).warp_efficiency == 32
@@ -79,6 +81,7 @@ def test_a_short_way_is_predicated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reviewed(body).warp_efficiency < 32  # a load of global memory is not taken to be
 
 
+@pytest.mark.usefixtures("optimized_code")
 def test_functions_are_told_apart_by_their_calls() -> None:
     long = "\n".join("v = v * v + 0.5f;" for _ in range(64))
     before = f"__device__ __noinline__ float far(float v) {{\n{long}\nreturn v;\n}}"
