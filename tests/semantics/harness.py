@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,29 @@ def run(
         place.array(argument) if array else argument
         for argument, array in zip(arguments, is_array, strict=True)
     ]
-    _module(source, name if "<" in name else "").get_function(name)(
+    names = _names(source)
+    if "<" in name and name not in names:
+        names = (name,)
+    _module(source, names).get_function(name)(
         grid, block, tuple(values), **options
     )
     return [place.numpy(value) for value, array in zip(values, is_array, strict=True) if array]
 
 
 @functools.cache
-def _module(source: str, expression: str) -> kspec.RawModule:
-    return kspec.RawModule(code=source, name_expressions=(expression,) if expression else ())
+def _module(source: str, names: tuple[str, ...]) -> kspec.RawModule:
+    return kspec.RawModule(code=source, name_expressions=names)
+
+
+@functools.cache
+def _names(source: str) -> tuple[str, ...]:
+    """Return the name expressions of a source's module (``A_NAMES`` of ``A_SOURCE``): one image."""
+    for module in [*sys.modules.values()]:
+        if module.__name__.startswith(f"{__package__}."):
+            for name, value in vars(module).items():
+                if value is source:
+                    return tuple(getattr(module, name.replace("SOURCE", "NAMES"), ()))
+    return ()
 
 
 def ulps(values: npt.NDArray[Any], exact: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
