@@ -9,6 +9,7 @@ import pytest
 from kspec.compiler import compile_source
 from kspec.model.stages import CudaSource, Image, Target
 from kspec.runtime.modules.provider import user_cache
+from tests.profiles import is_fast
 
 
 def compiled(source: CudaSource, target: Target) -> Image:
@@ -18,8 +19,12 @@ def compiled(source: CudaSource, target: Target) -> Image:
 
 @pytest.fixture(scope="module", autouse=True)
 def optimized() -> Iterator[None]:
-    """Compile as users do, in folders and modules that test the code that compilers make."""
+    """Compile as users do, in folders and modules that test the code that compilers make.
+
+    Runs of few examples leave the host's compiler as fast as it is elsewhere.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("KSPEC_HOST_OPT", raising=False)
+        if not is_fast():
+            patch.delenv("KSPEC_HOST_OPT", raising=False)
         patch.delenv("KSPEC_CUDA_OPT", raising=False)
         yield

@@ -3,7 +3,7 @@
 ``HYPOTHESIS_PROFILE`` chooses:
 
 ==============  ===========================================================================
-``fast``        at most 20 examples a test, the same ones in each run, so that the kernels of
+``fast``        at most 10 examples a test, the same ones in each run, so that the kernels of
                 a second run are compiled already, and of the combinations of parameters those
                 that `tests.choices` names: `make test`, `tests.sanitizer`
 ``thorough``    as many as each test asks for, drawn anew: the default, `make test-all`
@@ -21,7 +21,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 FAST, THOROUGH, CI = "fast", "thorough", "ci"
-_MOST_IN_FAST = 20
+_MOST_IN_FAST = 10
 _CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 _THOROUGH = settings(deadline=None, suppress_health_check=_CHECKS)
 _REPEATED = settings(_THOROUGH, derandomize=True, database=None)

@@ -317,7 +317,7 @@ extern "C" __global__ void kernel(complex<float>* x, complex<double>* y, float* 
 """
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_100"])
+@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "compute_100"])
 def test_compiles_for_cuda(arch: str) -> None:
     assert compile_cuda(USES, arch) == (True, "")
 
