@@ -265,6 +265,7 @@ def test_constants_of_classes_are_operands(dtype: str, place: ArrayDevice) -> No
         ("{a: int32}", "y = T(constant<T>::value)", ", 192;"),
     ],
 )
+@pytest.mark.usefixtures("optimized_code")
 def test_constants_of_classes_reach_the_gpu(dtype: str, operation: str, constant: str) -> None:
     kernel = ElementwiseKernel("T x", "T y", operation, "constants", preamble=CONSTANT)
     assert constant in compile_for_cuda(kernel, (("T", dtype),), arch="compute_90")
