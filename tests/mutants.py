@@ -2,19 +2,22 @@
 
 ::
 
-    python -m tests.mutants --list                  # the sixty mutants of the seed
-    python -m tests.mutants --out build/mutants     # run them; a line of JSON for each
+    python -m tests.mutants --list              # the sixty mutants of the seed
+    python -m tests.mutants --reach             # which tests run each line; once, as long as all tests
+    python -m tests.mutants                     # run them; a file of JSON for each
     python -m tests.mutants --only 3,17 --drawn-from ../before --tree ../before
 
 A mutant is one changed line of a module of ``kspec`` or of a template: another comparison, another
-constant, a condition turned round, a statement left out.  Each runs in a copy of the tree.  Tests of
-its package run first, and a run ends with its first failure, so that most mutants take a minute.
+constant, a condition turned round, a statement left out.  Each runs in a copy of the tree, where
+types are checked, then the tests of its package run, then all that reach its line.  A run ends with
+its first failure, so that most mutants take a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import json
 import os
 import random
@@ -24,9 +27,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tests.projects import ROOT
@@ -50,6 +54,17 @@ _OPERATORS = {
     ast.Mult: ("*", "//"),
     ast.FloorDiv: ("//", "*"),
 }
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--dist", "worksteal")
+_PROBE = "reached_lines"
+_PROBE_TEXT = """import os
+SEEN = set()
+def reached(number):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+    if (number, test) not in SEEN:
+        SEEN.add((number, test))
+        with open(f"{folder}/{{number}}", "a") as notes:
+            notes.write(test + "\\n")
+"""
 _COPIED = ("kspec", "templates", "specs", "generated", "tests", "benchmarks", "examples", "docs")
 _SKIPPED = shutil.ignore_patterns("__pycache__", "site", "_generated")
 
@@ -74,14 +89,44 @@ class Mutant:
     after: str
 
     def apply(self, tree: Path) -> None:
-        """Change the line in a tree; in an older or newer one it may have another number."""
+        """Change the line in a tree."""
+        one = self.located(tree)
+        path, place = tree / one.path, one.line - 1
+        lines = path.read_text(encoding="utf-8").split("\n")
+        lines[place] = lines[place].replace(self.before, self.after)
+        path.write_text("\n".join(lines), encoding="utf-8")
+
+    def located(self, tree: Path) -> Mutant:
+        """Return the mutant where its line is in a tree; its module may have another place."""
+        path = tree / self.path
+        if places := self._lines(path):
+            return replace(self, line=min(places, key=lambda k: abs(k - self.line)))
+        others = [one for one in sorted((tree / "kspec").rglob("*.py")) if self._lines(one)]
+        if len(others) != 1:
+            raise LookupError(f"{self.path} has no line {self.before!r}")
+        (line, *_) = self._lines(others[0])
+        return replace(self, path=others[0].relative_to(tree).as_posix(), line=line)
+
+    def _lines(self, path: Path) -> list[int]:
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        return [k for k, text in enumerate(lines, start=1) if text.strip() == self.before]
+
+    def probe(self, tree: Path, number: int) -> None:
+        """Let a module note the tests that run the statement of the line."""
         path = tree / self.path
         lines = path.read_text(encoding="utf-8").split("\n")
-        places = [k for k, text in enumerate(lines) if text.strip() == self.before]
-        if not places:
-            raise LookupError(f"{self.path} has no line {self.before!r}")
-        place = min(places, key=lambda k: abs(k + 1 - self.line))
-        lines[place] = lines[place].replace(self.before, self.after)
+        inside = [
+            one
+            for one in ast.walk(ast.parse("\n".join(lines)))
+            if isinstance(one, ast.stmt) and _first_line(one) <= self.line <= (one.end_lineno or 0)
+        ]
+        place = _first_line(max(inside, key=_first_line)) - 1
+        line = lines[place]
+        if line.lstrip().startswith(("elif ", "else", "except", "finally", "case ")):
+            return
+        indent = line[: len(line) - len(line.lstrip())]
+        call = f"__import__('kspec.{_PROBE}', fromlist=['_']).reached({number})"
+        lines[place] = f"{indent}{call}\n{line}"
         path.write_text("\n".join(lines), encoding="utf-8")
 
     @property
@@ -164,9 +209,15 @@ def _of_template(name: str, text: str) -> Iterator[Mutant]:
             yield Mutant(name, number, whole, "")
 
 
-def run(mutant: Mutant, tree: Path, limit: float, workers: str) -> dict[str, object]:
-    """Plant a mutant in a copy of a tree, and run the tests until one fails."""
-    started = time.monotonic()
+def _first_line(statement: ast.stmt) -> int:
+    return min(
+        [statement.lineno, *(one.lineno for one in getattr(statement, "decorator_list", ()))]
+    )
+
+
+@contextmanager
+def _copy_of(tree: Path) -> Iterator[Path]:
+    """Make a copy of a tree, with its caches."""
     with tempfile.TemporaryDirectory(prefix="kspec-mutant-") as name:
         copy = Path(name)
         for part in _COPIED:
@@ -174,16 +225,44 @@ def run(mutant: Mutant, tree: Path, limit: float, workers: str) -> dict[str, obj
         for path in tree.iterdir():
             if path.is_file():
                 shutil.copy(path, copy)
-        (copy / ".cache").mkdir()
-        if (tree / ".cache/kspec").is_dir():
-            shutil.copytree(tree / ".cache/kspec", copy / ".cache/kspec")
+        for cache in (".cache/kspec", ".mypy_cache"):
+            if (tree / cache).is_dir():
+                shutil.copytree(tree / cache, copy / cache)
+        yield copy
+
+
+def reach(drawn: Sequence[tuple[int, Mutant]], tree: Path, workers: str) -> dict[int, list[str]]:
+    """Run all tests once; return those that run the line of each mutant of a module.
+
+    Lines that run when a module is imported are those of every test, and have none here.
+    """
+    with _copy_of(tree) as copy:
+        notes = copy / "reached"
+        notes.mkdir()
+        (copy / f"kspec/{_PROBE}.py").write_text(_PROBE_TEXT.format(folder=str(notes)))
+        for number, one in drawn:
+            if one.path.endswith(".py"):
+                with contextlib.suppress(LookupError):
+                    one.located(copy).probe(copy, number)
+        _run([*_PYTEST, "-n", workers, "tests"], copy, None)
+        found = {int(path.name): path.read_text().splitlines() for path in notes.iterdir()}
+    return {number: sorted({*tests}) for number, tests in found.items() if "" not in tests}
+
+
+def run(
+    mutant: Mutant, tree: Path, limit: float, workers: str, reached: Sequence[str] | None = None
+) -> dict[str, object]:
+    """Plant a mutant in a copy of a tree; check its types, and run tests until one fails."""
+    started = time.monotonic()
+    with _copy_of(tree) as copy:
         mutant.apply(copy)
         first = [one for one in mutant.tests if (copy / one).exists()]
-        for tests in (*first, "tests"):
-            left = limit - (time.monotonic() - started)
-            outcome, said = _pytest(copy, tests, left, workers)
+        outcome, said = _lint(copy)
+        for tests in (*([one] for one in first), [*reached] if reached else ["tests"]):
             if outcome:
                 break
+            left = limit - (time.monotonic() - started)
+            outcome, said = _pytest(copy, tests, left, workers)
     return {
         **asdict(mutant),
         "killed": bool(outcome),
@@ -192,27 +271,36 @@ def run(mutant: Mutant, tree: Path, limit: float, workers: str) -> dict[str, obj
     }
 
 
-def _pytest(copy: Path, tests: str, limit: float, workers: str) -> tuple[str, str]:
+def _lint(copy: Path) -> tuple[str, str]:
+    """Return how `make lint` finds a fault."""
+    for tool in (["ruff", "check", "kspec"], ["mypy"]):
+        done = _run([sys.executable, "-m", *tool], copy, None)
+        if done.returncode:
+            return "fails", f"{tool[0]}: {done.stdout.splitlines()[0] if done.stdout else ''}"
+    return "", ""
+
+
+def _pytest(copy: Path, tests: Sequence[str], limit: float, workers: str) -> tuple[str, str]:
     """Return how a run of tests has found a fault, empty if it has not, and the first finding."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", workers, "-p", "no:cacheprovider"]
-    command += ["--dist", "worksteal", tests]
-    path = os.pathsep.join(map(str, (copy, copy / "generated")))
-    environment = {**os.environ, "PYTHONPATH": path, "HYPOTHESIS_PROFILE": "ci"}
+    (copy / "selected").write_text("\n".join(tests))
     try:
-        done = subprocess.run(
-            command,
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=max(limit, 1),
-        )
+        done = _run([*_PYTEST, "-x", "-n", workers, "@selected"], copy, max(limit, 1))
     except subprocess.TimeoutExpired:
-        return ("hangs", "timeout") if tests != "tests" else ("", "no failure in time")
+        return ("hangs", "timeout") if tests != ["tests"] else ("", "no failure in time")
     if done.returncode in (0, 5):  # passed, or none collected
         return "", ""
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     return "fails", found[1] if found else (done.stdout + done.stderr)[-200:]
+
+
+def _run(
+    command: Sequence[str], copy: Path, limit: float | None
+) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(map(str, (copy, copy / "generated")))
+    environment = {**os.environ, "PYTHONPATH": path, "HYPOTHESIS_PROFILE": "ci"}
+    return subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, timeout=limit
+    )
 
 
 def main() -> None:
@@ -221,6 +309,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
+    parser.add_argument("--reach", action="store_true", help="note the tests that run each line")
     parser.add_argument("--only", help="numbers of mutants, with commas")
     parser.add_argument("--tree", type=Path, default=ROOT, help="where they are planted")
     parser.add_argument("--drawn-from", type=Path, default=ROOT, help="another version of the tree")
@@ -237,9 +326,18 @@ def main() -> None:
             print(f"{number:3} {one.path}:{one.line}\n      - {one.before}\n      + {one.after}")
         return
     options.out.mkdir(parents=True, exist_ok=True)
+    notes = options.out / "reach.json"
+    if options.reach:
+        notes.write_text(json.dumps(reach(drawn, options.tree, options.workers), indent=1))
+        return
+    reached = json.loads(notes.read_text()) if notes.exists() else {}
 
     def finish(pair: tuple[int, Mutant]) -> bool:
-        found = run(pair[1], options.tree, options.limit, options.workers)
+        tests = reached.get(str(pair[0]))
+        try:
+            found = run(pair[1], options.tree, options.limit, options.workers, tests)
+        except LookupError as error:  # the line is gone
+            found = {**asdict(pair[1]), "killed": True, "by": str(error), "seconds": 0}
         (options.out / f"{pair[0]:03}.json").write_text(json.dumps(found, indent=1))
         print(
             f"{pair[0]:3} {'killed' if found['killed'] else 'SURVIVED':8} {found['by']}", flush=True
