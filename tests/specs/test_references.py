@@ -32,6 +32,6 @@ def kernels() -> dict[str, Subject]:
 @pytest.mark.parametrize("name", NAMES)
 def test_reference(name: str, place: str, kernels: dict[str, Subject]) -> None:
     device: Device = parse_device(place)
-    outcome = check_kernel(kernels[name], device, count=20)
+    outcome = check_kernel(kernels[name], device, count=10)
     assert not outcome.problem, outcome.reproducer or outcome.problem
     assert outcome.examples
