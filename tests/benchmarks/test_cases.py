@@ -38,6 +38,7 @@ from tests.benchmarks.fakes import fake_cupy
 from tests.compiling import compiled
 
 TINY = 3000
+PTX = Target("compute_90")  # in a sixth of the time of a cubin
 EVERY = [*CASES, *shipped.CASES]
 
 
@@ -385,7 +386,7 @@ _BUILD: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize(("text", "bindings"), texts(), ids=lambda one: getattr(one, "name", ""))
-def test_every_text_compiles_for_sm_90(text: Text, bindings: list[dict[str, str]]) -> None:
+def test_every_text_compiles_for_cuda(text: Text, bindings: list[dict[str, str]]) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     for binding in bindings:
         types = [binding] if binding else []
@@ -393,18 +394,17 @@ def test_every_text_compiles_for_sm_90(text: Text, bindings: list[dict[str, str]
         spec = _BUILD[text.kind](*text.arguments, **text.options, **forms, types=types)
         names = tuple(one.name_expression for one in specializations(spec))
         source = render_specs([spec], f"{spec.name}.cu", tuple(binding.items()))
-        image = compiled(replace(source, name_expressions=names), Target("sm_90"))
+        image = compiled(replace(source, name_expressions=names), PTX)
         assert set(image.symbols) == set(names)
 
 
 @pytest.mark.parametrize("name", ["floor", "overhead"])
-def test_raw_texts_compile_for_sm_90(name: str) -> None:
+def test_raw_texts_compile_for_cuda(name: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     from benchmarks import floor
 
     code = {"floor": floor.CODE, "overhead": overhead.RAW_CODE}[name]
-    image = compiled(CudaSource(f"{name}.cu", code), Target("sm_90"))
-    assert image.format == "cubin"
+    assert compiled(CudaSource(f"{name}.cu", code), PTX).format == "ptx"
 
 
 def test_kernel_names_do_not_change_what_cupy_makes_of_them() -> None:

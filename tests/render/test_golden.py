@@ -31,6 +31,6 @@ def test_rendered_text_compiles(path: Path, tmp_path: Path) -> None:
     for spec_file in load_specs(tmp_path / "specs", tmp_path):
         source = CudaSource(f"{spec_file.stem}.cu", render_file(spec_file))
         wanted = [one.name_expression for spec in spec_file.specs for one in specializations(spec)]
-        image = compiled(replace(source, name_expressions=tuple(wanted)), Target("sm_80"))
+        image = compiled(replace(source, name_expressions=tuple(wanted)), Target("compute_80"))
         assert set(image.symbols) == set(wanted)
         assert image.log == ""
