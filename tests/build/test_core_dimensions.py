@@ -288,7 +288,7 @@ def elementwise(**fields: Any) -> ElementwiseSpec:
 class TestProperties:
     def test_arguments_fit(self) -> None:
         sizes = []
-        for case in drawn(elementwise(), 300):
+        for case in drawn(elementwise(), 200):
             shapes = {one.name: one.shape for one in case.operands}
             (n,) = {*shapes["A"][-2:], *shapes["b"][-1:], *shapes.get("x", ())[-1:]}
             sizes.append(n)
@@ -298,7 +298,7 @@ class TestProperties:
         assert sum(n in (2, 3) for n in sizes) > 0.7 * len(sizes)
 
     def test_loop_axes_and_layouts_vary(self) -> None:
-        found = [one for case in drawn(elementwise(), 300) for one in case.operands]
+        found = [one for case in drawn(elementwise(), 100) for one in case.operands]
         axes = {len(one.shape) - 2 for one in found if one.name == "A"}
         assert axes >= {0, 1, 2, 3}
         assert any(one.name == "A" and not one.layout.is_plain for one in found)
@@ -321,7 +321,9 @@ class TestProperties:
         spec = elementwise(
             inputs="T a[n]", outputs="T c[n - 2]", operation="c(0) = a(0)", sizes={"n": [3]}
         )
-        sizes = {one.shape[-1] for case in drawn(spec) for one in case.operands if one.name == "a"}
+        sizes = {
+            one.shape[-1] for case in drawn(spec, 200) for one in case.operands if one.name == "a"
+        }
         assert sizes == {3, 4}
 
     def outcome(self, project: Path, package: Any, name: str) -> runner.Outcome:

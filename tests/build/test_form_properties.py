@@ -47,7 +47,7 @@ def spec_of(**fields: Any) -> ReductionSpec:
     return ReductionSpec(**{**FIELDS, **fields})
 
 
-def drawn(form: str, count: int = 100, **fields: Any) -> list[Case]:
+def drawn(form: str, count: int = 60, **fields: Any) -> list[Case]:
     """Return cases as a run of this many examples sees them."""
     return drawn_from(form_cases(spec_of(**fields), f"m.f.{form}", form), count)
 
@@ -75,7 +75,7 @@ class TestArguments:
         assert "shrink" not in {dict(case.keywords)["boundary"] for case in windows}
 
     def test_segments(self) -> None:
-        found = drawn("segments", 150)
+        found = drawn("segments", 80)
         rows = [(case.loop[0], case.operands[1]) for case in found]
         assert all(case.order == ("x", "indptr") for case in found)
         pairs = [(extent, one.content().tolist()) for extent, one in rows]
@@ -90,7 +90,7 @@ class TestArguments:
         assert any(not one.layout.is_plain for _, one in rows)
 
     def test_keys(self) -> None:
-        found = drawn("by_key", 300)
+        found = drawn("by_key", 200)
         keywords = [dict(case.keywords) for case in found]
         rows = [
             (case.operands[1], one["n"], case.operands[1].content().tolist())
@@ -117,7 +117,7 @@ class TestArguments:
         assert any(key % 2**8 < n < key for _, n, keys in rows for key in keys), "in range if cut"
 
     def test_strict_keys(self) -> None:
-        found = drawn("by_key", 200, strict_keys=True)
+        found = drawn("by_key", 60, strict_keys=True)
         rows = [(dict(case.keywords)["n"], case.operands[1].content()) for case in found]
         assert all(set(keys.tolist()) <= set(range(n)) for n, keys in rows)
         assert any(len(set(keys)) > 2 for _, keys in rows)
@@ -146,7 +146,7 @@ class TestArguments:
         assert {dict(case.keywords)["deterministic"] for case in found} == {True}
 
     def test_windows(self) -> None:
-        found = drawn("window", 150)
+        found = drawn("window")
         keywords = [dict(case.keywords) for case in found]
         assert {one["boundary"] for one in keywords} == set(BOUNDARIES)
         assert {one["step"] for one in keywords} >= {1, 2, 3}

@@ -31,7 +31,7 @@ from tests.profiles import examples
 from tests.projects import ROOT, SQUARES, environment, write_project
 
 
-def drawn(spec: Any, count: int = 200) -> list[Case]:
+def drawn(spec: Any, count: int = 80) -> list[Case]:
     """Return cases as a run of this many examples sees them."""
     return drawn_from(cases(spec, "m.f"), count)
 
