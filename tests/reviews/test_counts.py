@@ -11,30 +11,7 @@ import kspec
 from kspec.reviews.lines import AccessedLine
 from kspec.reviews.review import LaunchReview
 
-
-def reviewed(
-    body: str,
-    *arguments: Any,
-    grid: tuple[int, ...] = (1,),
-    block: tuple[int, ...] = (32,),
-    parameters: str = "const float* x, float* y",
-    before: str = "",
-    **keywords: Any,
-) -> LaunchReview:
-    """Return the review of one launch of a kernel with this body."""
-    code = f'{before}\nextern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
-    arguments = arguments or (np.arange(4096, dtype="f4"), np.zeros(4096, "f4"))
-    (launch,) = kspec.review(
-        kspec.RawKernel(code, "k"), grid, block, arguments, **keywords
-    ).launches
-    return launch
-
-
-def line(launch: LaunchReview, space: str, kind: str) -> AccessedLine:
-    """Return the only line with accesses of a kind."""
-    (found,) = (one for one in launch.lines if (one.space, one.kind) == (space, kind))
-    return found
-
+pytestmark = pytest.mark.usefixtures("without_compilers_for_gpus")
 
 INDICES = {
     "i": (4, 128),
@@ -49,17 +26,86 @@ INDICES = {
     "0": (1, 4),
     "i ^ 1": (4, 128),
 }
+CONFLICTS = {
+    "s[i]": 1,
+    "s[2 * i]": 2,
+    "s[3 * i]": 1,
+    "s[4 * i]": 4,
+    "s[32 * i]": 32,
+    "s[33 * i]": 1,
+    "s[0]": 1,
+    "s[i / 4]": 1,
+    "s[16 * i]": 16,
+}
+# Halves that want the same words go one after the other all the same: i % 8.
+WIDE_PASSES = {"i": (2, 1), "2 * i": (4, 2), "0": (1, 1), "i / 2": (1, 1), "i % 8": (2, 1)}
+PASSES_OF_FOUR = {"i": 4, "0": 2, "i / 2": 2, "i % 4": 4, "2 * i": 8}
+WAITS = {
+    "y[i] = x[i] + x[i + 64] + x[i + 128];": 1,
+    "y[i] = x[i];\ny[i + 32] = x[i + 64];": 2,  # the store may change what is loaded next
+    "float s = 0;\nfor (int k = 0; k < 16; k++)\n  s += x[32 * k + i];\ny[i] = s;": 1,
+    "for (int k = 0; k < 16; k++)\n  y[32 * k + i] = x[32 * k + i];": 16,
+    "float a = x[i];\n__syncthreads();\ny[i] = a + x[i + 32];": 2,
+    "y[i] = 1;": 0,
+}
+LOAD = "int i = threadIdx.x;\nfloat v = x[{}];\ny[i] = v;"
+SHARED = (
+    "__shared__ float s[1056];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\ny[i] =\n  {};"
+)
+WIDE = (
+    "__shared__ double s[64];\nint i = threadIdx.x;\ns[i] = i;\n__syncthreads();\ny[i] =\n  s[{}];"
+)
+FOUR = (
+    "__shared__ float4 s[64];\nint i = threadIdx.x;\n"
+    "s[i] = make_float4(i, 0, 0, 0);\n__syncthreads();\nfloat4 v =\n  s[{}];\ny[i] = v.x + v.w;"
+)
+WAIT = "int i = threadIdx.x;\n{}"
+TABLES = {LOAD: INDICES, SHARED: CONFLICTS, WIDE: WIDE_PASSES, FOUR: PASSES_OF_FOUR, WAIT: WAITS}
+# The bodies of one translation unit.
+TOGETHER = [body.format(one) for body, table in TABLES.items() for one in table]
+
+
+def reviewed(
+    body: str,
+    *arguments: Any,
+    grid: tuple[int, ...] = (1,),
+    block: tuple[int, ...] = (32,),
+    parameters: str = "const float* x, float* y",
+    before: str = "",
+    **keywords: Any,
+) -> LaunchReview:
+    """Return the review of one launch of a kernel with this body."""
+    bodies = TOGETHER if body in TOGETHER else [body]
+    code = before + "".join(
+        f'\nextern "C" __global__ void k{number}({parameters}) {{\n{one}\n}}\n'
+        for number, one in enumerate(bodies)
+    )
+    name = f"k{bodies.index(body)}"
+    arguments = arguments or (np.arange(4096, dtype="f4"), np.zeros(4096, "f4"))
+    (launch,) = kspec.review(
+        kspec.RawKernel(code, name), grid, block, arguments, **keywords
+    ).launches
+    return launch
+
+
+def line(launch: LaunchReview, space: str, kind: str) -> AccessedLine:
+    """Return the only line with accesses of a kind."""
+    (found,) = (one for one in launch.lines if (one.space, one.kind) == (space, kind))
+    return found
 
 
 @pytest.mark.parametrize("index", INDICES)
 def test_sectors_of_a_load(index: str) -> None:
     sectors, nbytes = INDICES[index]
-    launch = reviewed(f"int i = threadIdx.x;\nfloat v = x[{index}];\ny[i] = v;")
+    body = LOAD.format(index)
+    launch = reviewed(body)
     load = line(launch, "global", "load")
     assert (load.requests, load.lanes, load.sectors_per_request) == (1, 32, sectors)
     assert (load.bytes_used, load.bytes_moved) == (nbytes, 32 * sectors)
     assert load.efficiency == nbytes / (32 * sectors)
-    assert (load.file, load.line) == ("kernel.cu", 4)
+    # Each kernel before it has its body, a line around it on either side, and an empty one.
+    before = sum(one.count("\n") + 4 for one in TOGETHER[: TOGETHER.index(body)])
+    assert (load.file, load.line) == ("kernel.cu", before + 4)
     assert line(launch, "global", "store").sectors_per_request == 4
 
 
@@ -103,25 +149,9 @@ def test_a_struct_is_copied_in_pieces() -> None:
     assert (load.requests, load.lanes, load.sectors_per_request) == (3, 96, 12)
 
 
-CONFLICTS = {
-    "s[i]": 1,
-    "s[2 * i]": 2,
-    "s[3 * i]": 1,
-    "s[4 * i]": 4,
-    "s[32 * i]": 32,
-    "s[33 * i]": 1,
-    "s[0]": 1,
-    "s[i / 4]": 1,
-    "s[16 * i]": 16,
-}
-
-
 @pytest.mark.parametrize("element", CONFLICTS)
 def test_conflicts_of_shared_memory(element: str) -> None:
-    launch = reviewed(
-        "__shared__ float s[1056];\nint i = threadIdx.x;\n"
-        f"s[i] = x[i];\n__syncthreads();\ny[i] =\n  {element};"
-    )
+    launch = reviewed(SHARED.format(element))
     load = line(launch, "shared", "load")
     assert (load.requests, load.conflict_ways, load.passes) == (
         1,
@@ -131,30 +161,16 @@ def test_conflicts_of_shared_memory(element: str) -> None:
     assert line(launch, "shared", "store").conflict_ways == 1
 
 
-def test_passes_of_wide_words() -> None:
-    body = (
-        "__shared__ double s[64];\nint i = threadIdx.x;\n"
-        "s[i] = i;\n__syncthreads();\ny[i] =\n  s[{}];"
-    )
-    contiguous = line(reviewed(body.format("i")), "shared", "load")
-    assert (contiguous.passes, contiguous.conflict_ways) == (2, 1)
-    strided = line(reviewed(body.format("2 * i")), "shared", "load")
-    assert (strided.passes, strided.conflict_ways) == (4, 2)
-    assert line(reviewed(body.format("0")), "shared", "load").passes == 1
-    pairs = line(reviewed(body.format("i / 2")), "shared", "load")
-    assert (pairs.passes, pairs.conflict_ways) == (1, 1)
-    # Halves that want the same words go one after the other all the same.
-    again = line(reviewed(body.format("i % 8")), "shared", "load")
-    assert (again.passes, again.conflict_ways) == (2, 1)
+@pytest.mark.parametrize("index", WIDE_PASSES)
+def test_passes_of_wide_words(index: str) -> None:
+    load = line(reviewed(WIDE.format(index)), "shared", "load")
+    assert (load.passes, load.conflict_ways) == WIDE_PASSES[index]
 
 
-def test_passes_of_sixteen_bytes() -> None:
-    body = (
-        "__shared__ float4 s[64];\nint i = threadIdx.x;\n"
-        "s[i] = make_float4(i, 0, 0, 0);\n__syncthreads();\nfloat4 v =\n  s[{}];\ny[i] = v.x + v.w;"
-    )
-    for index, passes in {"i": 4, "0": 2, "i / 2": 2, "i % 4": 4, "2 * i": 8}.items():
-        assert line(reviewed(body.format(index)), "shared", "load").passes == passes, index
+@pytest.mark.parametrize("index", PASSES_OF_FOUR)
+def test_passes_of_sixteen_bytes(index: str) -> None:
+    found = line(reviewed(FOUR.format(index)), "shared", "load")
+    assert found.passes == PASSES_OF_FOUR[index]
 
 
 def test_dynamic_shared_memory_counts_alike() -> None:
@@ -299,19 +315,9 @@ def test_blocks_of_a_grid_that_meet() -> None:
     ]
 
 
-WAITS = {
-    "y[i] = x[i] + x[i + 64] + x[i + 128];": 1,
-    "y[i] = x[i];\ny[i + 32] = x[i + 64];": 2,  # the store may change what is loaded next
-    "float s = 0;\nfor (int k = 0; k < 16; k++)\n  s += x[32 * k + i];\ny[i] = s;": 1,
-    "for (int k = 0; k < 16; k++)\n  y[32 * k + i] = x[32 * k + i];": 16,
-    "float a = x[i];\n__syncthreads();\ny[i] = a + x[i + 32];": 2,
-    "y[i] = 1;": 0,
-}
-
-
 @pytest.mark.parametrize("body", WAITS)
 def test_waits_for_loads(body: str) -> None:
-    assert reviewed(f"int i = threadIdx.x;\n{body}").waits == WAITS[body]
+    assert reviewed(WAIT.format(body)).waits == WAITS[body]
 
 
 @pytest.mark.parametrize("dtype", ["i4", "i8"])

@@ -144,6 +144,7 @@ def test_every_launch_of_a_block_is_reviewed() -> None:
         launches[0].kernel = "other"  # type: ignore[misc]
 
 
+@pytest.mark.usefixtures("without_compilers_for_gpus")
 def test_a_function_of_several_kernels() -> None:
     add = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
     total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")

@@ -9,7 +9,10 @@ from kspec.model.stages import CudaSource, MachineCode, Target
 from kspec.reviews.code.loops import find_loops, nests
 from kspec.reviews.code.machine_code import read_blocks
 from kspec.reviews.review import LaunchReview
+from tests.compiling import optimized
 from tests.reviews.test_counts import reviewed
+
+__all__ = ["optimized"]
 
 # 256 multiplications one after the other, each an instruction.
 LONG = "\n".join("v = v * v + 0.5f;" for _ in range(256))
@@ -94,8 +97,8 @@ def test_functions_are_told_apart_by_their_calls() -> None:
     assert low < reviewed(body, before=inline).warp_efficiency < high
 
 
-def test_without_a_compiler_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kspec.runtime.modules.host.HostKernel.know_figures", lambda *_: None)
+@pytest.mark.usefixtures("without_compilers_for_gpus")
+def test_without_a_compiler_for_gpus() -> None:
     found: LaunchReview = reviewed(
         "if (threadIdx.x < 8) y[threadIdx.x] = x[threadIdx.x];\nelse y[threadIdx.x] = 0;"
     )
