@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import itertools
 import re
 import string
@@ -190,6 +191,7 @@ def _sites(source: Source, exceptions: dict[str, str]) -> Iterator[tuple[str, as
                 yield heading, call.args[place]
 
 
+@functools.cache
 def messages() -> dict[str, list[str]]:
     """Return the messages, by the class that is raised or where they are shown."""
     sources = [Source.read(path) for path in sorted((ROOT / "kspec").rglob("*.py"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import sys
 from collections import Counter
@@ -127,8 +128,9 @@ MAX_FILES = 16  # Python files in a folder, __init__.py included
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
-def imports(name: str) -> Iterator[tuple[str, int, str]]:
-    """Yield what a file imports, its line, and when: "first", "later" or only for "types"."""
+@functools.cache
+def imports(name: str) -> tuple[tuple[str, int, str], ...]:
+    """Return what a file imports, its line, and when: "first", "later" or only for "types"."""
     tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
     when: dict[ast.AST, str] = {}
     for outer in ast.walk(tree):
@@ -136,6 +138,7 @@ def imports(name: str) -> Iterator[tuple[str, int, str]]:
             when |= dict.fromkeys(ast.walk(outer), "later")
         elif isinstance(outer, ast.If) and ast.unparse(outer.test) == "TYPE_CHECKING":
             when |= dict.fromkeys(ast.walk(outer), "types")
+    listed: list[tuple[str, int, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
@@ -145,8 +148,8 @@ def imports(name: str) -> Iterator[tuple[str, int, str]]:
             found = [module] if whole else [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
-        for one in found:
-            yield one, node.lineno, when.get(node, "first")
+        listed += [(one, node.lineno, when.get(node, "first")) for one in found]
+    return (*listed,)
 
 
 def module_of(name: str) -> str:
