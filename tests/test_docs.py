@@ -10,10 +10,8 @@ which the Python snippets of its page may import.
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import runpy
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -22,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from kspec.build.project import build_project
 from kspec.build.settings import load_settings
 from kspec.runtime.driver import device
 from kspec.spec.loader import load_spec_file
@@ -67,10 +66,7 @@ def _build_specs(page: Path, project: Path) -> Path:
         (project / "specs").mkdir()
         for name, text in {**files, "pyproject.toml": _PROJECT}.items():
             (project / name).write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "kspec.build", "build", "--no-compile"]
-        subprocess.run(
-            command, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
-        )
+        build_project(project, compiling=False)
     return project / "generated"
 
 
