@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase
 
 from kspec.build import cli
+from kspec.build.properties import runner
 from tests.projects import write_project
 
 
@@ -16,6 +18,12 @@ from tests.projects import write_project
 def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile in this process: the start of two others takes longer than a toy's kernels."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
+
+
+@pytest.fixture
+def unshrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let property tests stop at the first call that fails: finding a smaller one takes longest."""
+    monkeypatch.setattr(runner, "PHASES", (Phase.generate,))
 
 
 @pytest.fixture

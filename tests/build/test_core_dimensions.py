@@ -19,6 +19,7 @@ from kspec.build.package.docs.lines import SpecLocation
 from kspec.build.package.docs.operators import operator_doc
 from kspec.build.project import build_project, check_project, plan_project
 from kspec.build.properties import examples, runner
+from kspec.build.properties.case import Case
 from kspec.build.properties.gradients import gradient_problem
 from kspec.build.report.diff import signature_of
 from kspec.build.tools.show import show_kernel
@@ -285,10 +286,15 @@ def elementwise(**fields: Any) -> ElementwiseSpec:
     return ElementwiseSpec(**{**usual, **fields})
 
 
+@pytest.fixture(scope="module")
+def found() -> list[Case]:
+    return drawn(elementwise(), 200)
+
+
 class TestProperties:
-    def test_arguments_fit(self) -> None:
+    def test_arguments_fit(self, found: list[Case]) -> None:
         sizes = []
-        for case in drawn(elementwise(), 200):
+        for case in found:
             shapes = {one.name: one.shape for one in case.operands}
             (n,) = {*shapes["A"][-2:], *shapes["b"][-1:], *shapes.get("x", ())[-1:]}
             sizes.append(n)
@@ -297,17 +303,17 @@ class TestProperties:
         assert {0, 1, 2, 3, 4} == set(sizes)
         assert sum(n in (2, 3) for n in sizes) > 0.7 * len(sizes)
 
-    def test_loop_axes_and_layouts_vary(self) -> None:
-        found = [one for case in drawn(elementwise(), 100) for one in case.operands]
-        axes = {len(one.shape) - 2 for one in found if one.name == "A"}
+    def test_loop_axes_and_layouts_vary(self, found: list[Case]) -> None:
+        operands = [one for case in found for one in case.operands]
+        axes = {len(one.shape) - 2 for one in operands if one.name == "A"}
         assert axes >= {0, 1, 2, 3}
-        assert any(one.name == "A" and not one.layout.is_plain for one in found)
-        assert any(one.name == "b" and len(one.shape) == 1 for one in found)
-        assert any(0 in one.shape[:-2] for one in found if one.name == "A")
+        assert any(one.name == "A" and not one.layout.is_plain for one in operands)
+        assert any(one.name == "b" and len(one.shape) == 1 for one in operands)
+        assert any(0 in one.shape[:-2] for one in operands if one.name == "A")
 
     def test_nothing_compiles_where_that_is_forbidden(self, monkeypatch: Any) -> None:
         monkeypatch.setenv("KSPEC_JIT", "never")
-        found = [one for case in drawn(elementwise(), 100) for one in case.operands]
+        found = [one for case in drawn(elementwise()) for one in case.operands]
         assert {one.shape[-1] for one in found if one.name == "A"} == {2, 3}
 
     def test_examples_may_fix_shapes(self) -> None:

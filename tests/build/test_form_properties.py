@@ -430,6 +430,7 @@ def refuse(y: Any) -> Any:
         ("scan", refuse, "scan: ValueError: no such call"),
     ],
 )
+@pytest.mark.usefixtures("unshrunk")
 def test_messages(project: Path, package: Any, form: str, change: Any, problem: str) -> None:
     (subject,) = subjects_of(project, package, f"added.{form}")
     wrong = replace(subject, function=Wrong(subject.function, change))

@@ -31,7 +31,7 @@ from tests.profiles import examples
 from tests.projects import ROOT, SQUARES, environment, write_project
 
 
-def drawn(spec: Any, count: int = 80) -> list[Case]:
+def drawn(spec: Any, count: int = 60) -> list[Case]:
     """Return cases as a run of this many examples sees them."""
     return drawn_from(cases(spec, "m.f"), count)
 
@@ -98,7 +98,7 @@ class TestArguments:
         assert not special(elementwise(reference="x + y", example={"special_values": False}))
 
     def test_reductions(self) -> None:
-        keywords = [dict(case.keywords) for case in drawn(reduction())]
+        keywords = [dict(case.keywords) for case in drawn(reduction(), 100)]
         axes = [one["axis"] for one in keywords]
         assert None in axes and any(isinstance(one, tuple) for one in axes)
         assert any(isinstance(one, int) and one < 0 for one in axes)
@@ -220,6 +220,7 @@ def outcome_of(folder: Path, name: str, count: int = 100, **fields: str) -> runn
     ],
     ids=str,
 )
+@pytest.mark.usefixtures("unshrunk")
 def test_what_is_wrong_is_found(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
     outcome = outcome_of(tmp_path, "f", **fields)
     assert problem in outcome.problem
@@ -232,6 +233,7 @@ def test_what_is_wrong_is_found(tmp_path: Path, fields: dict[str, str], problem:
         ("x.nothing", "specs/made.toml:7:16", 'reference = "x.nothing"', 15),
     ],
 )
+@pytest.mark.usefixtures("unshrunk")
 def test_references_that_fail_have_a_place(
     tmp_path: Path, reference: str, place: str, line: str, caret: int
 ) -> None:
@@ -269,6 +271,7 @@ def test_all_is_well(tmp_path: Path) -> None:
     assert outcome.examples == 100 and outcome.device == "host" and outcome.kernel == "made.f"
 
 
+@pytest.mark.usefixtures("unshrunk")
 def test_tolerances_of_a_spec(tmp_path: Path) -> None:
     fields = {"operation": "y = x * 1.01f"}
     assert outcome_of(tmp_path / "a", "f", **fields).problem
@@ -327,6 +330,7 @@ def test_what_the_command_prints_can_be_pasted(run, tmp_path: Path) -> None:
     assert done.returncode == 1 and "AssertionError" in done.stderr
 
 
+@pytest.mark.usefixtures("unshrunk")
 def test_the_same_seed_tries_the_same_calls(tmp_path: Path) -> None:
     first, again = (
         outcome_of(tmp_path / name, "f", operation="y = 2 * x").reproducer for name in "ab"

@@ -39,6 +39,7 @@ from kspec.runtime.package import module_of
 from kspec.spec.models import RawSpec, ReductionSpec, Spec
 
 EXAMPLES = 50
+PHASES = (Phase.generate, Phase.shrink)
 _SLOW = 100_000  # elements of an example with fixed shapes that is repeated a few times only
 _FEW = 5
 # What a reference raises because of its text and not because of its arguments.
@@ -195,7 +196,7 @@ def _search(checker: _Checker, count: int, seed: int) -> None:
         max_examples=count,
         deadline=None,
         database=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=PHASES,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
         verbosity=hypothesis.Verbosity.quiet,
