@@ -17,13 +17,7 @@ import typer
 from kspec.build.cli import app
 from kspec.build.cli.app import COMMANDS
 from kspec.runtime.driver.device import devices
-from tests.packaging.builds import (
-    find_links,
-    has_index,
-    kspec_wheel,
-    plugin,
-    shared_folder,
-)
+from tests.packaging.builds import plugin
 from tests.projects import ROOT, SHIFTS, SQUARES, environment, write_project
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -99,6 +93,9 @@ install) shift; set -- install --no-deps --target installed "$@" ;;
 wheel) shift; set -- wheel --no-deps "$@" ;;
 esac
 """
+BUILD = """\
+case "$1 $2" in "-m build") shift 2; set -- -m build --no-isolation "$@" ;; esac
+"""
 TEST = """\
 import numpy as np
 from kspec_kernels import norms
@@ -147,19 +144,15 @@ CASES = _cases()
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment with the commands; pip builds in isolation where it has an index."""
-    tools, shared = tmp_path_factory.mktemp("tools"), shared_folder(tmp_path_factory)
+    """Return an environment with the commands; `tests/packaging` has builds in isolation."""
+    tools = tmp_path_factory.mktemp("tools")
     for name in ("kspec", "python", "pytest", "pip"):
         module = {"kspec": "-m kspec.build", "python": ""}.get(name, f"-m {name}")
         path = tools / name
-        before = PIP if name == "pip" else ""
+        before = {"pip": PIP, "python": BUILD}.get(name, "")
         path.write_text(f'#!/bin/sh\n{before}exec "{sys.executable}" {module} "$@"\n')
         path.chmod(0o755)
     (tools / "home").mkdir()
-    if has_index(shared):
-        building = {"PIP_FIND_LINKS": find_links(kspec_wheel(shared).parent)}
-    else:
-        building = {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}  # 0: without isolation
     return {
         **environment(
             plugin(tools / "plugin"), Path("generated"), Path("libs/toy/generated"), ROOT
@@ -167,7 +160,8 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tools / "home"),
         "SHELL": "/bin/bash",
-        **building,
+        "PIP_NO_BUILD_ISOLATION": "0",  # 0: without isolation
+        "PIP_NO_INDEX": "1",
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
         **{
             f"GIT_{who}_{what}": "x"
