@@ -187,21 +187,21 @@ class TestSaving:
 
     def test_a_changed_kernel_is_to_be_reviewed_again(self, run, toy: Path) -> None:
         build_project(toy)
-        save(toy, "square", SAVED)
-        write_project(toy, squares="# a line more\n" + SQUARES)
+        save(toy, "shift", SAVED)
+        write_project(toy, shifts="# a line more\n" + SHIFTS)
         assert not build_project(toy).lock.note
-        write_project(toy, squares=SQUARES.replace("y = x * x", "y = x + x"))
+        write_project(toy, shifts=SHIFTS.replace("+= AMOUNT", "-= AMOUNT"))
         for _ in range(2):
             note = build_project(toy).lock.note
             assert note == (
-                "changed since they were reviewed; run `kspec review squares.square --save`"
+                "changed since they were reviewed; run `kspec review shifts.shift --save`"
             )
-        assert len(reviews_of(toy, "square")) == 1
+        assert len(reviews_of(toy, "shift")) == 1
         package.read_manifest.cache_clear()
         assert run("check", "--project", toy)[0] == 0, "there is no budget"
-        assert run("review", "square", "--save", "--project", toy)[0] == 0
-        (saved,) = reviews_of(toy, "square")
-        assert saved.arguments == ("float32[100]",), "the old one is gone"
+        assert run("review", "shift", "--save", "--project", toy)[0] == 0
+        (saved,) = reviews_of(toy, "shift")
+        assert saved.arguments == ("float32[100]", "100"), "the old one is gone"
         assert not build_project(toy).lock.note
 
     def test_kernels_that_are_not_precompiled(self, run, toy: Path) -> None:
