@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from kspec.build.properties import runner
 from tests.projects import write_project
 
 
-@pytest.fixture(autouse=True)
-def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def one_processor() -> Iterator[None]:
     """Compile in this process: the start of two others takes longer than a toy's kernels."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "cpu_count", lambda: 1)
+        yield
 
 
 @pytest.fixture
