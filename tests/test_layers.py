@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import own_cache
 from tests.projects import BLOCKED, ROOT, run_python
 
 PACKAGE = ROOT / "kspec"
@@ -322,6 +323,7 @@ def test_what_was_compiled_before_needs_no_spec_and_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KSPEC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("KSPEC_CACHE_LAYERS", str(own_cache.FOLDER))  # with the host's runtime
     monkeypatch.setenv("KSPEC_HOST_OPT", "0")
     assert "pydantic" in own_modules(NOTED)
     loaded = own_modules(NOTED)

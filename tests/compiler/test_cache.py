@@ -31,6 +31,7 @@ from kspec.compiler.cache.folder import entries, sweep
 from kspec.compiler.cache.images import ImageCache
 from kspec.errors import CompileError, LoadError
 from kspec.model.stages import Figures, Image
+from tests import own_cache
 from tests.projects import ROOT, environment, run_python
 
 KEY = "ab" * 32
@@ -518,7 +519,9 @@ print(user_cache().statistics.misses)
         for _ in range(2):
             done = subprocess.run(
                 [sys.executable, "-c", code],
-                env=environment(ROOT) | {"TMPDIR": str(tmp_path)},
+                # With the runtime of the host device.
+                env=environment(ROOT)
+                | {"TMPDIR": str(tmp_path), "KSPEC_CACHE_LAYERS": str(own_cache.FOLDER)},
                 capture_output=True,
                 text=True,
             )

@@ -26,6 +26,7 @@ from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.modules import provider as providers
 from kspec.runtime.modules.provider import CompilingProvider, OneSource
 from kspec.runtime.once import OnceMap
+from tests import own_cache
 from tests.projects import ROOT, environment
 
 GPU = Device("cuda", 0)
@@ -524,7 +525,10 @@ assert kernel(np.ones(3, np.int16)).tolist() == [{n} + 1] * 3
 """
 
 
-def test_processes_share_notes_at_the_same_time(cache: Path) -> None:
+def test_processes_share_notes_at_the_same_time(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KSPEC_CACHE_LAYERS", str(own_cache.FOLDER))  # with the host's runtime
     code = "".join(SUM.format(n=n) for n in (1, 2))
     command = [sys.executable, "-W", "error", "-c", code]
     for _ in range(2):
