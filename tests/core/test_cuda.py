@@ -7,9 +7,10 @@ import pytest
 import kspec
 from kspec.model.stages import Specialization, Target, items
 from kspec.pipeline import LazySource
-from tests.compiling import compiled
+from tests.compiling import compiled, optimized
 from tests.core.kernels import CONVOLVE, CROSS, DET, MATMUL, MATVEC, SOLVE, STATISTICS, weighted
 
+__all__ = ["optimized"]
 ARCHS = [
     "sm_80",
     *(pytest.param(one, marks=pytest.mark.slow) for one in ("sm_90", "sm_100", "sm_120")),

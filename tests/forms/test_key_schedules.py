@@ -29,8 +29,11 @@ from kspec.runtime.schedules.key_schedule import (
 )
 from kspec.runtime.schedules.strides import Axes
 from tests.compiling import compiled as compiled_for
+from tests.compiling import optimized
 from tests.forms.kernels import SUM
 from tests.forms.test_schedules import compiled, read
+
+__all__ = ["optimized"]
 
 FLOAT_SUM = Joined(4, lookup("float32"), "SUM")
 INT_SUM = Joined(4, lookup("int32"), "SUM")
