@@ -86,6 +86,13 @@ def write_specs(folder: Path, **specs: str) -> Path:
     return _write(folder, {"pyproject.toml": CONFIGURATION} | _specs(specs))
 
 
+def only_ptx(folder: Path) -> Path:
+    """Let a project compile for `compute_80` alone, which takes a fraction of a GPU's code."""
+    settings = folder / "pyproject.toml"
+    settings.write_text(settings.read_text(encoding="utf-8").replace('"sm_90", ', ""), "utf-8")
+    return folder
+
+
 def generated_package(project: Path) -> Any:
     """Import the package that a project has generated."""
     return import_package(plan_project(project).settings.package_folder)

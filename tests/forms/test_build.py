@@ -28,7 +28,7 @@ from kspec.runtime.modules.advice import missing_lines
 from kspec.runtime.package import load_manifest
 from kspec.spec.forms import join_of
 from kspec.spec.loader import load_specs
-from tests.projects import generated_package, write_specs
+from tests.projects import generated_package, only_ptx, write_specs
 
 SPEC = """\
 [reduction.total]
@@ -65,7 +65,7 @@ types = { T = "float64" }
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = write_specs(tmp_path_factory.mktemp("forms") / "toy", sums=SPEC)
+    folder = only_ptx(write_specs(tmp_path_factory.mktemp("forms") / "toy", sums=SPEC))
     build_project(folder)
     return folder
 

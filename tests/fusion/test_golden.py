@@ -64,5 +64,5 @@ def test_kernels_compile(name: str) -> None:
     for kernel in program_of(name).kernels:
         source = render_specs([kernel.spec], kernel.spec.name)
         wanted = tuple(one.name_expression for one in specializations(kernel.spec))
-        image = compiled(replace(source, name_expressions=wanted), Target("sm_90"))
+        image = compiled(replace(source, name_expressions=wanted), Target("compute_90"))
         assert image.log == ""

@@ -430,14 +430,16 @@ COMPILED: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("arch", ["compute_80", "compute_90", "compute_100", "compute_120"])
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiles(name: str, arch: str) -> None:
     function, args = COMPILED[name]
     program = row_program_of(function, *args)
-    limits = NO_CLUSTERS if arch == "sm_80" else WITH_CLUSTERS
+    limits = NO_CLUSTERS if arch == "compute_80" else WITH_CLUSTERS
     arguments = sorted(sizes(program, limits))
-    assert any(one[-1] > 0 for one in arguments) == (arch != "sm_80"), "several blocks for a row"
+    assert any(one[-1] > 0 for one in arguments) == (arch != "compute_80"), (
+        "several blocks for a row"
+    )
     wanted = tuple(f"{program.name}<{', '.join(map(str, one))}>" for one in arguments)
     assert len(wanted) > 3
     source = CudaSource(f"{program.name}.cu", program.code, name_expressions=wanted)

@@ -142,11 +142,10 @@ def test_gradients_do_not_overlap_what_is_gathered() -> None:
         LINE.backward.kernel(grad, grad)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_it_compiles_for_cuda(arch: str) -> None:
+def test_it_compiles_for_cuda() -> None:
     kernel: Any = STAR.backward.kernel
     (wanted, *_) = specializations(kernel.spec.model_copy(update={"types": {"T": ("float32",)}}))
-    image = compiled(LazySource(kernel.spec)(wanted), Target(arch))
+    image = compiled(LazySource(kernel.spec)(wanted), Target("compute_80"))
     assert image.log == ""
 
 
@@ -169,7 +168,7 @@ backward = { u = "adjoint" }
     assert [dict(one.binding)["T"] for one in specializations(file.specs[1])] == ["float32"]  # type: ignore[union-attr]
     wanted = tuple(one.name_expression for spec in file.specs for one in specializations(spec))
     source = CudaSource("a.cu", render_file(file))
-    image = compiled(replace(source, name_expressions=wanted), Target("sm_80"))
+    image = compiled(replace(source, name_expressions=wanted), Target("compute_80"))
     assert set(image.symbols) == set(wanted) and image.log == ""
 
 

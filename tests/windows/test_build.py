@@ -33,7 +33,7 @@ from kspec.spec.base import Example
 from kspec.spec.loader import load_specs
 from kspec.spec.models import ElementwiseSpec
 from tests.compiling import compiled
-from tests.projects import environment, generated_package, write_specs
+from tests.projects import environment, generated_package, only_ptx, write_specs
 from tests.windows.reference import correlate, neighbours
 
 STENCILS = """\
@@ -78,7 +78,7 @@ reference = "u(-N)"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = write_specs(tmp_path_factory.mktemp("windows") / "toy", stencils=STENCILS)
+    folder = only_ptx(write_specs(tmp_path_factory.mktemp("windows") / "toy", stencils=STENCILS))
     build_project(folder)
     return folder
 

@@ -117,7 +117,7 @@ def test_scipy_agrees(dtype: str, boundary: str, device: ArrayDevice) -> None:
         np.testing.assert_array_equal(device.numpy(high), ndimage.grey_dilation(u, (1, 3), **mode))
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch", ["compute_75", "compute_80", "compute_90", "compute_100"])
 @pytest.mark.parametrize("dtype", [*NARROW, "float16"])
 def test_it_compiles_without_a_warning(dtype: str, arch: str) -> None:
     wanted = Specialization(MEDIAN.name, (("T", dtype),), windowed(2, 0, False), ())
