@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,13 +65,13 @@ class Model:
     def segments(self, inputs: Values, bounds: Array) -> Values:
         """Return the outputs of segments."""
         shape = np.broadcast_shapes(*(one.shape for one in inputs))
+        extents, inside = np.diff(bounds), slice(bounds[0], bounds[-1])
         place = np.zeros(shape[0], "int64")
-        for begin, end in itertools.pairwise(bounds):
-            place[begin:end] = np.arange(end - begin)
+        place[inside] = np.arange(shape[0])[inside] - np.repeat(bounds[:-1], extents)
         number = np.broadcast_to(_along(place, 0, len(shape)), shape)
         mapped = self.map(*np.broadcast_arrays(*inputs), number)
-        found = reference.segments(self.reduce, mapped, self.identity, bounds.tolist())
-        count = _along(np.diff(bounds), 0, len(shape))
+        found = reference.segments(self.reduce, mapped, self.identity, bounds)
+        count = _along(extents, 0, len(shape))
         return self.post(found, np.broadcast_to(count, found[0].shape))
 
     def by_key(self, inputs: Values, keys: Array, n: int) -> Values:

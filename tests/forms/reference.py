@@ -1,12 +1,13 @@
-"""Scans and segments in NumPy, one element after the other.
+"""Scans and segments in NumPy.
 
 An accumulator is a tuple of arrays, a struct's members, and an operator takes two such tuples:
-the elements before, and those that follow.
+the elements before, and those that follow. Operators are associative, so stretches of elements are
+joined side by side, each in order.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,38 +60,77 @@ def scan(
     reverse: bool = False,
 ) -> Values:
     """Return the accumulator of each element and those before it, or only of those before it."""
-    rows = [np.moveaxis(one, axis, 0) for one in values]
-    results = [np.empty_like(one) for one in rows]
-    total = before = tuple(
-        np.full((1, *one.shape[1:]), first, one.dtype)
-        for one, first in zip(rows, identity, strict=True)
+    rows = tuple(np.moveaxis(one, axis, 0)[:: -1 if reverse else 1] for one in values)
+    results = []
+    for row, total, first in zip(rows, _prefixes(operator, rows), identity, strict=True):
+        result = np.empty_like(row)
+        if exclusive:
+            result[:1], result[1:] = first, total[:-1]
+        else:
+            result[...] = total
+        results.append(np.moveaxis(result[:: -1 if reverse else 1], 0, axis))
+    return tuple(results)
+
+
+def _prefixes(operator: Operator, rows: Values) -> Values:
+    """Return the accumulator of each row and those before it."""
+    length = len(rows[0])
+    width = max(4, math.isqrt(length))
+    stretches = [tuple(one[::width] for one in rows)]  # so far: the first rows of all
+    for k in range(1, min(width, length)):
+        row = tuple(one[k::width] for one in rows)
+        stretches.append(operator(_first(len(row[0]), stretches[-1]), row))
+    if length > width:
+        before = _prefixes(operator, stretches[-1])
+        for k, first in enumerate(stretches):
+            after = tuple(one[1:] for one in first)
+            joined = operator(_first(len(after[0]), before), after)
+            pairs = zip(first, joined, strict=True)
+            stretches[k] = tuple(np.concatenate([one[:1], other]) for one, other in pairs)
+    found = tuple(
+        np.empty(one.shape, got.dtype) for one, got in zip(rows, stretches[-1], strict=True)
     )
-    order = range(len(rows[0]))
-    for number, k in enumerate(reversed(order) if reverse else order):
-        element = tuple(one[k : k + 1] for one in rows)
-        before, total = total, operator(total, element) if number else element
-        for result, value in zip(results, before if exclusive else total, strict=True):
-            result[k] = value[0]
-    return tuple(np.moveaxis(result, 0, axis) for result in results)
+    for k, stretch in enumerate(stretches):
+        for one, other in zip(found, stretch, strict=True):
+            one[k::width] = other
+    return found
 
 
-def segments(
-    operator: Operator, values: Values, identity: Sequence[Any], bounds: Sequence[int]
-) -> Values:
+def _first(count: int, values: Values) -> Values:
+    return tuple(one[:count] for one in values)
+
+
+def segments(operator: Operator, values: Values, identity: Sequence[Any], bounds: Array) -> Values:
     """Return the accumulators of the elements from each bound to the next, along the first axis."""
-    shape = (len(bounds) - 1, *values[0].shape[1:])
-    results = tuple(
-        np.full(shape, first, one.dtype) for one, first in zip(values, identity, strict=True)
-    )
-    for k, (begin, end) in enumerate(itertools.pairwise(bounds)):
-        if begin == end:
-            continue
-        total = tuple(one[begin : begin + 1] for one in values)
-        for n in range(begin + 1, end):
-            total = operator(total, tuple(one[n : n + 1] for one in values))
-        for result, value in zip(results, total, strict=True):
-            result[k] = value[0]
-    return results
+    begins, extents = bounds[:-1], np.diff(bounds)
+    results = []
+    found = _folded(operator, values, begins[extents > 0], extents[extents > 0])
+    for one, total, first in zip(values, found, identity, strict=True):
+        result = np.full((len(extents), *one.shape[1:]), first, one.dtype)
+        result[extents > 0] = total
+        results.append(result)
+    return tuple(results)
+
+
+def _folded(operator: Operator, values: Values, begins: Array, extents: Array) -> Values:
+    """Return the accumulators of segments that are not empty."""
+    longest = int(extents.max(initial=1))
+    if longest == 1:
+        return tuple(one[begins] for one in values)
+    width = max(4, math.isqrt(longest))
+    counts = -(-extents // width)  # of stretches
+    ends = np.cumsum(counts)
+    place = width * (np.arange(counts.sum()) - np.repeat(ends - counts, counts))
+    starts = np.repeat(begins, counts) + place
+    lengths = np.minimum(width, np.repeat(extents, counts) - place)
+    totals = tuple(one[starts] for one in values)
+    for k in range(1, int(lengths.max())):
+        (longer,) = np.nonzero(lengths > k)
+        left = tuple(one[longer] for one in totals)
+        joined = operator(left, tuple(one[starts[longer] + k] for one in values))
+        for one, other in zip(totals, joined, strict=True):
+            one[longer] = other
+    return _folded(operator, totals, ends - counts, counts)
 
 
 def by_key(
@@ -99,13 +139,13 @@ def by_key(
     """Return the accumulators of the rows of each key, and how many rows each has."""
     order, counts = sorted_rows(keys, n)
     ends = np.concatenate([[0], np.cumsum(counts)])
-    found = segments(operator, tuple(one[order] for one in values), identity, ends.tolist())
+    found = segments(operator, tuple(one[order] for one in values), identity, ends)
     return found, counts
 
 
 def sorted_rows(keys: Array, n: int) -> tuple[Array, Array]:
     """Return the numbers of the rows with keys in range(n), key by key, and how many each has."""
-    kept = np.array([k for k, key in enumerate(keys.tolist()) if 0 <= key < n], "int64")
+    (kept,) = np.nonzero((keys >= 0) & (keys < n))
     own = keys[kept].astype("int64")
     return kept[np.argsort(own, kind="stable")], np.bincount(own, minlength=n)
 
@@ -122,9 +162,9 @@ def scanned_sum(x: Array, **keywords: Any) -> Array:
     return total.astype(x.dtype)
 
 
-def sums(x: Array, bounds: Sequence[int]) -> Array:
+def sums(x: Array, bounds: Array | Sequence[int]) -> Array:
     """Return the sums of segments, rounded as kernels do."""
-    (total,) = segments(plus, (_widened(x),), (0,), bounds)
+    (total,) = segments(plus, (_widened(x),), (0,), np.asarray(bounds, "int64"))
     return total.astype(x.dtype)
 
 
