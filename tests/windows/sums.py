@@ -24,6 +24,13 @@ REACHES: list[tuple[Sides, ...]] = [
     ((2, 2), (2, 2), (2, 2)),
 ]
 VALUE = 3
+# How far apart the two boundaries are that each reach is tested with.
+SHIFTS = (0, 3)
+
+
+def boundary_of(number: int, shift: int) -> str:
+    """Return a boundary to test a reach with, by its number: each has two, and all have some."""
+    return ALL[(number + shift) % len(ALL)]
 
 
 def offsets(reach: Sequence[Sides]) -> Iterator[tuple[int, ...]]:
