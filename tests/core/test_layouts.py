@@ -176,7 +176,9 @@ def numbers(dtype: str, *shape: int, seed: int = 0) -> Any:
 class TestDtypes:
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_numbers(self, dtype: str, place: ArrayDevice) -> None:
-        for shape in ((33, 3), (40, 2, 2), (20, 66)):
+        # Large items are not copied, and more axes are a matter of indices.
+        more = ((40, 2, 2), (20, 66)) if dtype in ("int8", "bfloat16", "complex128") else ()
+        for shape in ((33, 3), *more):
             values = numbers(dtype, *shape)
             for view in (lambda one: one, lambda one: one[..., ::-1]):
                 x = place.array(values)
