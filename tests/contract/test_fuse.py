@@ -40,7 +40,7 @@ D = X.astype("f8")
 C = (X + 1j * Y).astype("c8")
 
 Function = Callable[..., Any]
-_TOGETHER = 8
+_TOGETHER = 24
 
 
 def fused(function: Function) -> Any:
