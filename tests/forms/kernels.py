@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 import kspec
 from tests.forms import reference
@@ -73,6 +74,11 @@ class Model:
         found = reference.segments(self.reduce, mapped, self.identity, bounds)
         count = _along(extents, 0, len(shape))
         return self.post(found, np.broadcast_to(count, found[0].shape))
+
+    def windows(self, inputs: Values, size: int) -> Values:
+        """Return the outputs of windows along the only axis: they are segments one by one."""
+        parts = [sliding_window_view(one, size).reshape(-1) for one in inputs]
+        return self.segments(tuple(parts), np.arange(0, len(parts[0]) + 1, size))
 
     def by_key(self, inputs: Values, keys: Array, n: int) -> Values:
         """Return the outputs of a reduction by key."""
