@@ -85,7 +85,9 @@ def narrow(dtype: str, *shape: int) -> Any:
 @pytest.mark.parametrize("shape", [(3, 20, 544), (33, 70), (5, 17), (1, 16)])
 def test_every_boundary(shape: tuple[int, ...], dtype: str, device: ArrayDevice) -> None:
     u = narrow(dtype, *shape) if dtype in NARROW else narrow("int16", *shape).astype(dtype)
-    for boundary in BOUNDARIES if min(shape[-2:]) < 3 else ALL:
+    known = BOUNDARIES if min(shape[-2:]) < 3 else ALL
+    first = NARROW.index(dtype) if dtype in NARROW else 4
+    for boundary in known if dtype == "uint8" else known[first % 3 :: 3]:
         v = device.numpy(MEDIAN(device.array(u), boundary=boundary))
         np.testing.assert_array_equal(v, median(u, boundary))
         pair = EROSION(device.array(u), boundary=boundary)
@@ -96,7 +98,7 @@ def test_every_boundary(shape: tuple[int, ...], dtype: str, device: ArrayDevice)
 @pytest.mark.parametrize("dtype", NARROW)
 def test_a_wide_reach_and_another_input(dtype: str, device: ArrayDevice) -> None:
     u, limit = narrow(dtype, 40, 1056), narrow(dtype, 80, 1056)[40:]
-    for boundary in BOUNDARIES:
+    for boundary in BOUNDARIES[NARROW.index(dtype) % 2 :: 2]:
         for other in (limit, limit[:1], limit[:, :1], limit[0, 0]):
             given = other if other.ndim == 0 else device.array(other)
             v = device.numpy(SKEWED(device.array(u), given, boundary=boundary))
@@ -104,12 +106,11 @@ def test_a_wide_reach_and_another_input(dtype: str, device: ArrayDevice) -> None
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("dtype", NARROW)
-def test_scipy_agrees(dtype: str, boundary: str, device: ArrayDevice) -> None:
+def test_scipy_agrees(boundary: str, device: ArrayDevice) -> None:
     ndimage = pytest.importorskip("scipy.ndimage")
     mode = {"mode": "wrap" if boundary == "wrap" else boundary, "cval": VALUE}
     for shape in [(40, 544), (9, 33)]:
-        u = narrow(dtype, *shape)
+        u = narrow("uint8", *shape)
         v = device.numpy(MEDIAN(device.array(u), boundary=boundary))
         np.testing.assert_array_equal(v, ndimage.median_filter(u, 3, **mode))
         low, high = EROSION(device.array(u), boundary=boundary)
