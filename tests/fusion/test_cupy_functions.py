@@ -23,7 +23,7 @@ from kspec import fuse
 from kspec.errors import FusionError
 from tests.devices import DEVICES, ArrayDevice, ready
 
-DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
+DTYPES = ["?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8", "c8"]
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,7 @@ def test_copyto_of_all_types(cupy: Any, device: ArrayDevice, dtype: str) -> None
 def test_functions_of_scalars(cupy: Any, device: ArrayDevice, s: Any) -> None:
     """A scalar is what NumPy makes of it, beside arrays and returned by itself."""
     x = np.arange(4, dtype="i1")
+    of_cupy, of_numpy = [], []
     for text in ("cupy.negative(s)", "cupy.invert(s)", "cupy.real(s)", "cupy.imag(s)",
                  "cupy.sinc(s)", "cupy.around(s)", "cupy.add(s, 1)", "cupy.negative(3)",
                  "cupy.invert(3)", "cupy.invert(True)", "cupy.nansum(s)", "cupy.all(s)"):  # fmt: skip
@@ -237,8 +238,10 @@ def test_functions_of_scalars(cupy: Any, device: ArrayDevice, s: Any) -> None:
             continue
         if text.startswith(("cupy.real", "cupy.imag")):
             continue  # of Python's numbers they are Python's in NumPy, and arrays in CuPy
-        check(f"return x + {text}, x * ({text} + {text})", cupy, device, x, None, s)
-        check(f"return x + {numpys}, {numpys}", cupy, device, x, None, s)
+        of_cupy += f"x + {text}", f"x * ({text} + {text})"
+        of_numpy += f"x + {numpys}", numpys
+    for texts in of_cupy, of_numpy:
+        check(f"return {', '.join(texts)}", cupy, device, x, None, s)
 
 
 def test_parts_of_scalars(cupy: Any, device: ArrayDevice) -> None:

@@ -117,8 +117,13 @@ def normal(*shape: int, dtype: str = "f4") -> Any:
     return RANDOM.normal(size=shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("length", [1, 2, 7, 31, 64, 129, 1000, 1024])
+@pytest.mark.parametrize(
+    ("length", "dtype"),
+    [
+        *((length, "f4") for length in (1, 2, 7, 31, 64, 129, 1000, 1024)),
+        *((7, "f8"), (31, "f2"), (1024, "f2")),
+    ],
+)
 def test_lengths(
     place: ArrayDevice,
     length: int,
@@ -327,12 +332,9 @@ def test_views_of_reductions(place: ArrayDevice, name: str, mode: str, monkeypat
 
 # Arguments may be called what the text of a row program calls something itself.
 WORDS = [
-    ("row", "rows", "length", "lanes"),
-    ("k", "j", "r_0", "kept0"),
-    ("kept0_of_row", "out0", "out0_of_pack", "max0_0"),
-    ("sum1_0", "acc0_0", "t1_0", "r1_0"),
-    ("x_data", "x_step", "x_given", "x_of_row"),
-    ("PACKS", "THREADS", "V", "NULL"),
+    ("row", "rows", "length", "lanes", "k", "j", "r_0", "kept0"),
+    ("kept0_of_row", "out0", "out0_of_pack", "max0_0", "sum1_0", "acc0_0", "t1_0", "r1_0"),
+    ("x_data", "x_step", "x_given", "x_of_row", "PACKS", "THREADS", "V", "NULL"),
 ]
 
 
@@ -340,18 +342,16 @@ WORDS = [
 def test_names_of_arguments(
     place: ArrayDevice, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, launches: list[str]
 ) -> None:
-    a, b, c, d = words
     names: dict[str, Any] = {"np": np}
-    exec(
-        f"def scaled(x, {a}, {b}, {c}, {d}):\n"
-        f"    e = np.exp(x * {a} + {b} - (x * {c}).max(-1, keepdims=True))\n"
-        f"    return e / (e * {d} * {d}).sum(-1, keepdims=True) * {a} + {b} * {c} - {d}",
-        names,
+    text = (
+        "    e = np.exp(x * {0} + {1} - (x * {2}).max(-1, keepdims=True))\n"
+        "    x = e / (e * {3} * {3}).sum(-1, keepdims=True) * {0} + {1} * {2} - {3}\n"
     )
+    halves = text.format(*words[:4]) + text.format(*words[4:])
+    exec(f"def scaled(x, {', '.join(words)}):\n{halves}    return x", names)
     given = (normal(4, 8), normal(8), normal(4, 1), 2.5)
-    for turn in (0, 2):
-        args = (normal(4, 8), *given[turn:], *given[:turn])
-        call(names["scaled"], args, place, monkeypatch, launches)
+    args = (normal(4, 8), *given, *given[2:], *given[:2])
+    call(names["scaled"], args, place, monkeypatch, launches)
 
 
 def column_and_rows(x: Any, v: Any) -> Any:

@@ -122,14 +122,16 @@ def differs(function: Callable[..., Any], *args: Any) -> str:
 
 def _problems(text: str, names: tuple[str, ...], several: bool) -> list[str]:
     found = []
-    for array, first in itertools.product(("bool", "float16"), SCALARS):
+    has_array = "a" in names
+    body = text if has_array else f"tuple(one + scalar for scalar in [{text}] for one in (a, b))"
+    for array, first in itertools.product(("bool", "float16") if has_array else ("bool",), SCALARS):
         for second in SCALARS if several else ("2",):
             if (text, array, first) in BY_VALUE or (text, first, second) in BY_VALUE:
                 continue
-            a, s, t = ARRAYS[array], SCALARS[first], SCALARS[second]
-            function = function_of(f"a + ({text})" if "a" not in names else text, "a, s, t")
-            known = function_of(f"a + ({text})" if "a" not in names else text, "a, s", t=t)
-            for made, args in ((function, (a, s, t)), (known, (a, s))):
+            a, b, s, t = ARRAYS[array], ARRAYS["float16"], SCALARS[first], SCALARS[second]
+            function = function_of(body, "a, b, s, t")
+            known = function_of(body, "a, b, s", t=t)
+            for made, args in ((function, (a, b, s, t)), (known, (a, b, s))):
                 if problem := differs(made, *args):
                     found.append(f"{array} {first} {second}: {problem}")
     return found
