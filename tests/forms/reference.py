@@ -29,6 +29,8 @@ DTYPES: dict[str, Any] = {
     },
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
+# Those that differ in the size of elements, in their accumulators, or in how they are converted.
+FEW_DTYPES = ("bool", "int8", "uint16", "int64", "bfloat16", "float16", "float32", "complex128")
 _HALVES = ("float16", "bfloat16")  # sums of these are single-precision
 
 

@@ -27,7 +27,7 @@ from tests.forms.kernels import (
     WEIGHTED,
     WELFORD,
 )
-from tests.forms.reference import DTYPES, integers, numbers, sums_by_key
+from tests.forms.reference import FEW_DTYPES, integers, numbers, sums_by_key
 from tests.profiles import examples
 
 INDICES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -265,7 +265,7 @@ class TestOverlap:
 
 
 class TestDtypes:
-    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("dtype", FEW_DTYPES)
     def test_every_dtype(self, dtype: str, device: ArrayDevice) -> None:
         for shape, deterministic in itertools.product([(400,), (40, 6)], [True, False]):
             keys = keys_of(shape[0], 6)

@@ -319,7 +319,7 @@ class TestDtypes:
     @given(data=st.data())
     @settings(max_examples=examples(150), deadline=None)
     def test_any_scan(self, data: st.DataObject) -> None:
-        dtype = data.draw(st.sampled_from(list(DTYPES)))
+        dtype = data.draw(st.sampled_from(["int64", "float32", "complex64"]))
         ndim = data.draw(st.integers(1, 4))
         shape = tuple(data.draw(st.integers(0, 9)) for _ in range(ndim))
         x = numbers(dtype, *shape, seed=data.draw(st.integers(0, 9)))

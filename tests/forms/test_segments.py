@@ -25,7 +25,7 @@ from tests.forms.kernels import (
     WEIGHTED,
     WELFORD,
 )
-from tests.forms.reference import BOUNDS, DTYPES, bounds, integers, numbers, sums
+from tests.forms.reference import BOUNDS, FEW_DTYPES, bounds, integers, numbers, sums
 from tests.profiles import examples
 
 INDICES = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -316,7 +316,7 @@ class TestOverlap:
 
 
 class TestDtypes:
-    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("dtype", FEW_DTYPES)
     def test_every_dtype(self, dtype: str, device: ArrayDevice) -> None:
         for shape in [(400,), (40, 6)]:
             check(device, numbers(dtype, *shape), bounds(shape[0], "mixed"), str(shape))
@@ -324,7 +324,7 @@ class TestDtypes:
     @given(data=st.data())
     @settings(max_examples=examples(150), deadline=None)
     def test_any_segments(self, data: st.DataObject) -> None:
-        dtype = data.draw(st.sampled_from(list(DTYPES)))
+        dtype = data.draw(st.sampled_from(["int64", "float32", "complex64"]))
         ndim = data.draw(st.integers(1, 4))
         shape = tuple(data.draw(st.integers(0, 9)) for _ in range(ndim))
         x = numbers(dtype, *shape, seed=data.draw(st.integers(0, 9)))
