@@ -227,7 +227,7 @@ def test_many_axes() -> None:
         np.testing.assert_array_equal(one, wanted)
 
 
-@pytest.mark.parametrize("n", [3, 4, 12, 16])
+@pytest.mark.parametrize("n", [3, 16])
 def test_no_threads_race(n: int, gpu_items: Schedules) -> None:
     """Outputs are written to the shared memory that inputs are read from."""
     kernel = kspec.ElementwiseKernel(

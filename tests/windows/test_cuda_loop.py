@@ -219,7 +219,7 @@ def test_samples(order: int) -> None:
     for shape in [(33, 70), (2, 9, 40), (1, 5)]:
         u, c = integers(*shape), integers(*shape, seed=1)
         d = np.random.default_rng(2).integers(-8, 8, shape) / 4
-        for boundary in BOUNDARIES:
+        for boundary in BOUNDARIES[order // 2 :: 2]:
             expected = 100 * neighbours(u, [(1, 1)] * 2, boundary, 2)[1, 0]
             expected = expected + sampled(u, 2, [d, -d], order, boundary, 2)
             expected = expected + 10 * sampled(c, 1, [d], order, boundary, 3)

@@ -240,7 +240,7 @@ class TestDtypes:
         tolerance = PRECISION.get(dtype, 1e-13)
         np.testing.assert_allclose(z.astype(wide.dtype), wanted, rtol=tolerance, atol=tolerance)
 
-    @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int64", "uint64"])
+    @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64"])
     def test_integers_are_sampled_to_the_type_of_the_coordinates(
         self, dtype: str, place: ArrayDevice
     ) -> None:
@@ -325,7 +325,7 @@ class TestArrays:
 
 class TestWindows:
     def test_a_value_a_read_and_a_sample_of_one_input(self, device: ArrayDevice) -> None:
-        for order in ORDERS:
+        for number, order in enumerate(ORDERS):
             kernel = kspec.ElementwiseKernel(
                 "T u, T d",
                 "T v",
@@ -336,7 +336,7 @@ class TestWindows:
             )
             u = normal(2, 12, 40)
             d = np.random.default_rng(1).uniform(-1.5, 1.4, u.shape)
-            for boundary in BOUNDARIES:
+            for boundary in BOUNDARIES[number::2]:
                 v = device.numpy(kernel(device.array(u), device.array(d), boundary=boundary))
                 for k in range(2):
                     row, column = np.mgrid[:12, :40]
