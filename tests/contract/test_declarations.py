@@ -100,12 +100,18 @@ class TestGrammar:
         kernel = reduction("T i", map_expr="i * i")
         np.testing.assert_array_equal(place.numpy(kernel(place.array([1.0, 2.0]))), 5)
 
-    @pytest.mark.parametrize("letter", ["f", "d", "l", "q", "F", "U"])
-    def test_one_letter_is_always_a_placeholder(self, letter: str, place: ArrayDevice) -> None:
-        kernel = elementwise(f"{letter} x", f"{letter} y", f"{letter} t = x; y = t")
-        for dtype in ("int32", "float64"):
-            y = place.numpy(kernel(place.array([1, 2], dtype)))
-            assert y.dtype == dtype
+    def test_one_letter_is_always_a_placeholder(self, place: ArrayDevice) -> None:
+        letters = "fdlqFU"
+        kernel = elementwise(
+            ", ".join(f"{letter} x_{letter}" for letter in letters),
+            ", ".join(f"{letter} y_{letter}" for letter in letters),
+            "; ".join(
+                f"{letter} t_{letter} = x_{letter}; y_{letter} = t_{letter}" for letter in letters
+            ),
+        )
+        for dtypes in (("int32", "float64") * 3, ("float64", "int32") * 3):
+            found = kernel(*(place.array([1, 2], dtype) for dtype in dtypes))
+            assert tuple(place.numpy(one).dtype.name for one in found) == dtypes
 
     @pytest.mark.parametrize(
         ("spelling", "dtype"),
