@@ -9,7 +9,8 @@ True
 The standard decorator writes up to six functions of a class as text and compiles each: 0.5 to 1 ms
 for a frozen class.  A generated package imports 120 of them and makes instances of 27, so that
 writing all of them took half of the time of its import.  Here a method that is not written yet is
-a descriptor, which has the standard decorator write all of them when it is asked for.
+a descriptor, which has the standard decorator write all of them when it is asked for.  Most classes
+need their constructor only, and some their fields: where these are plain, each is made by itself.
 
 Until then, a mistake of the class is not reported, and a field's default is a `dataclasses.Field`.
 """
@@ -17,10 +18,11 @@ Until then, a mistake of the class is not reported, and a field's default is a `
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import FrozenInstanceError
+from dataclasses import MISSING, FrozenInstanceError
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 # `fields`, `replace` and classes that are derived from a dataclass look at the first two.
@@ -34,6 +36,7 @@ _ALWAYS = (
 )
 _COMPARING = ("__eq__", "__hash__")
 _REFUSING = ("__setattr__", "__delattr__")
+_NOT_PLAIN = ("ClassVar", "InitVar", "KW_ONLY")  # in annotations
 # Attributes that a class keeps, whatever is written: the last are the registrations of an ABC.
 _KEPT = ("__dict__", "__weakref__", "__doc__", "_abc_impl", *_REFUSING)
 
@@ -48,6 +51,10 @@ def _decorator(*, frozen: Literal[True], eq: bool = True) -> Callable[[type], ty
             # A class with an `__eq__` of its own has None for a hash that is to be written.
             if name not in body or (name == "__hash__" and "__eq__" in body and not body[name]):
                 setattr(cls, name, _Unwritten(cls, name, write))
+        for name, make in _ALONE.items():
+            if name not in body:
+                alone = functools.partial(_write_alone, cls, body, name, make, write)
+                setattr(cls, name, _Unwritten(cls, name, alone))
         for name, refuse in zip(_REFUSING, (_refuse_setting, _refuse_deleting), strict=True):
             if name in vars(cls):
                 raise TypeError(f"{cls.__name__} is frozen, and has a {name} of its own")
@@ -86,6 +93,101 @@ def _writer(cls: type, body: dict[str, Any], eq: bool) -> Callable[[], None]:
                 setattr(cls, name, value)
 
     return write
+
+
+class _Made:
+    """The default of a parameter whose value is made anew."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_MADE = _Made()
+
+
+def _write_alone(
+    cls: type,
+    body: Mapping[str, Any],
+    name: str,
+    make: Callable[[type, Mapping[str, Any]], Any],
+    write: Callable[[], None],
+) -> None:
+    """Set one attribute of a class whose fields are plain, and all of any other."""
+    made = make(cls, body) if _are_plain(cls) else None
+    if made is None:
+        write()
+    elif isinstance(vars(cls)[name], _Unwritten):
+        setattr(cls, name, made)
+
+
+def _are_plain(cls: type) -> bool:
+    """Whether the annotations of a class are fields, and its constructor only sets them."""
+    if hasattr(cls, "__post_init__"):
+        return False
+    written = (base for base in cls.__mro__ if "__dataclass_fields__" in vars(base))
+    text = "".join(str(one) for base in written for one in base.__annotations__.values())
+    return not any(word in text for word in _NOT_PLAIN)
+
+
+def _constructor(cls: type, body: Mapping[str, Any]) -> Any:
+    """Return the constructor of a class with plain fields; None if it is not plain."""
+    fields = dataclasses.fields(cls)
+    defaults = {one.name: one.default for one in fields if one.default is not MISSING}
+    makers = {one.name: one.default_factory for one in fields if one.default_factory is not MISSING}
+    positional = [one.name for one in fields if not one.kw_only]
+    needed = [one for one in positional if one not in defaults and one not in makers]
+    if needed != positional[: len(needed)] or not all(one.init for one in fields):
+        return None
+    parameters = {
+        name: f"{name}=_{name}" if name in defaults or name in makers else name
+        for name in (one.name for one in fields)
+    }
+    named = [text for name, text in parameters.items() if name not in positional]
+    values = {name: f"make_{name}() if {name} is made_ else {name}" for name in makers}
+    lines = [f"set_(self, {name!r}, {values.get(name, name)})" for name in parameters]
+    known = {
+        "set_": object.__setattr__,
+        "made_": _MADE,
+        **{f"_{name}": value for name, value in defaults.items()},
+        **{f"_{name}": _MADE for name in makers},
+        **{f"make_{name}": make for name, make in makers.items()},
+    }
+    head = ["self", *map(parameters.__getitem__, positional), *(["*", *named] if named else [])]
+    text = (
+        f"def make({', '.join(known)}):\n"
+        f" def __init__({', '.join(head)}):\n"
+        f"  {'; '.join(lines) or 'pass'}\n"
+        " return __init__"
+    )
+    namespace: dict[str, Any] = {}
+    exec(text, vars(sys.modules[cls.__module__]), namespace)
+    written = namespace["make"](**known)
+    written.__qualname__ = f"{cls.__qualname__}.__init__"
+    written.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
+    return written
+
+
+def _fields(cls: type, body: Mapping[str, Any]) -> Any:
+    """Return the fields of a class, if they are plain; no method is written for them."""
+    own = {name: body[name] for name in cls.__annotations__ if name in body}
+    namespace = {**own, "__annotations__": cls.__annotations__, "__module__": cls.__module__}
+    copy: Any = type(cls.__name__, (), {**namespace, "__doc__": cls.__name__})
+    dataclasses.dataclass(init=False, repr=False, eq=False)(copy)
+    for name, value in own.items():
+        if isinstance(value, dataclasses.Field) and vars(cls).get(name) is value:
+            if name in vars(copy):
+                setattr(cls, name, vars(copy)[name])
+            else:
+                with suppress(AttributeError):  # another thread was faster
+                    delattr(cls, name)
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[:0:-1]:
+        if "__dataclass_fields__" in vars(base):
+            found |= base.__dataclass_fields__  # type: ignore[attr-defined]
+    return found | copy.__dataclass_fields__
+
+
+_ALONE = {"__init__": _constructor, "__dataclass_fields__": _fields}
 
 
 class _Unwritten:

@@ -6,6 +6,7 @@ import abc
 import ast
 import copy
 import dataclasses
+import inspect
 import pickle
 import sys
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 import pytest
 
@@ -277,3 +278,89 @@ def test_frozen_dataclasses_of_kspec_are_of_this_kind() -> None:
         if name == "dataclass" and "frozen" in options and options <= {"frozen", "eq"}
     ]
     assert not found
+
+
+class TestPlainFields:
+    """Of these classes the constructor and the fields are made without the methods."""
+
+    def make(self) -> tuple[Any, Any]:
+        """Return a class of kspec's and one of the standard library's, made of the same body."""
+
+        def body() -> Any:
+            class Plain(Generic[T]):
+                x: int
+                y: tuple[str, ...] = ("a",)
+                first: Path | None = None
+                names: list[str] = field(default_factory=list, compare=False)
+                later: bool = field(default=True, kw_only=True)
+
+                @property
+                def doubled(self) -> int:
+                    return 2 * self.x
+
+            return Plain
+
+        return dataclass(frozen=True)(body()), dataclasses.dataclass(frozen=True)(body())
+
+    def test_the_signature_is_the_standard_one(self) -> None:
+        ours, theirs = self.make()
+        assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
+        assert ours.__init__.__qualname__ == theirs.__init__.__qualname__
+        assert get_type_hints(ours.__init__) == get_type_hints(theirs.__init__)
+
+    def test_fields_are_the_standard_ones(self) -> None:
+        ours, theirs = self.make()
+        assert repr(dataclasses.fields(ours)) == repr(dataclasses.fields(theirs))
+        assert dataclasses.asdict(ours(1)) == dataclasses.asdict(theirs(1))
+
+    def test_instances_are_made_before_methods(self) -> None:
+        ours, _ = self.make()
+        one = ours(1, first=Path("a"))
+        assert (one.x, one.y, one.first, one.doubled) == (1, ("a",), Path("a"), 2)
+        assert dataclasses.replace(one, x=2) == ours(2, first=Path("a")) != one
+        assert {one: 1}[ours(1, ("a",), Path("a"))] == 1
+        shown = f"Plain(x=1, y=('a',), first={Path('a')!r}, names=[], later=True)"
+        assert repr(one).endswith(shown)
+        assert not hasattr(ours, "names") and ours.later is True
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+            one.x = 2
+
+    def test_a_class_that_has_the_fields_of_another(self) -> None:
+        made = []
+        for decorate, base in zip(
+            (dataclass(frozen=True), dataclasses.dataclass(frozen=True)), self.make(), strict=True
+        ):
+
+            class Derived(base):  # type: ignore[misc, valid-type]
+                x: int = 3
+                last: str = "z"
+
+            made.append(decorate(Derived))
+        ours, theirs = made
+        assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
+        assert dataclasses.asdict(ours(later=False)) == dataclasses.asdict(theirs(later=False))
+        assert ours() == ours(3) != ours(4)
+
+    def test_wrong_calls(self) -> None:
+        ours, _ = self.make()
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            ours()
+
+    def test_no_fields(self) -> None:
+        empty = dataclass(frozen=True)(type("Empty", (), {"__module__": __name__}))
+        assert empty() == empty()
+
+    def test_mistakes_are_the_standard_ones(self) -> None:
+        @dataclass(frozen=True)
+        class Shared:
+            x: list[int] = []  # noqa: RUF012  that is the mistake
+
+        @dataclass(frozen=True)
+        class Unordered:
+            x: int = 1
+            y: int  # type: ignore[misc]
+
+        with pytest.raises(ValueError, match="mutable default"):
+            Shared()
+        with pytest.raises(TypeError, match="non-default argument 'y'"):
+            Unordered()  # type: ignore[call-arg]

@@ -20,10 +20,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from kspec import config
+from kspec.dataclass import dataclass
 from kspec.errors import CheckOptionError
 
 RACE = "race"
@@ -37,7 +38,7 @@ Reviewer = Callable[[Any], None] | Literal["print"]
 _ORDER = re.compile(r"forward|reverse|random:[0-9]{1,18}")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Checks:
     """Options of the host device that find mistakes of a kernel.
 
