@@ -9,8 +9,9 @@
 The long way checks a spec, renders a template, reads headers, and asks a compiler for its version;
 it takes Pydantic, Jinja and 100 modules.  It leaves notes in the cache, beside the images.  The key
 of a note is a digest of the inputs that are known before headers are read: the arguments, the code
-of kspec, the environment, the compiler.  The note has the digest of each header that was read, and
-the name of each that was not found.  If one of them has changed, the long way is taken again.
+and headers of kspec, the environment, the compiler.  The note has the digest of each header of the
+user's that was read, and the name of each that was not found.  If one of them has changed, the long
+way is taken again.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from kspec.model.declaration import Declaration
 
 # Raise when notes have other contents.
-_SCHEMA = 1
+_SCHEMA = 2
 # Rooms of kspec that make declarations and sources; the rest only calls what they have made.
-DECIDING = ("compiler", "cpp", "model", "render", "spec")
+DECIDING = ("compiler", "cpp", "include", "model", "render", "spec")
 _MODULES = ("limits.py", "pipeline.py")
 _LIBRARIES = ("jinja2", "pydantic")
 _PLAIN = (str, int, float, bool, type(None))
@@ -121,18 +122,19 @@ def recalled_image(cache: ImageCache, note: str) -> Image | None:
 
 
 def remember_image(cache: ImageCache, note: str, key: str, collected: Collected) -> None:
-    """Note the key of an image, and the headers that were read and looked for."""
-    read = collected.read
+    """Note the key of an image, and the headers that were read and looked for outside of kspec."""
+    read, own = collected.read, ROOT / "include"
     headers = {
         str(path.absolute()): _text_digest(read[path]) if path in read else _digest_of(path)
         for path in collected.looked_at
+        if not Path(os.path.normpath(path)).is_relative_to(own)
     }
     cache.remember(note, json.dumps({"image": key, "headers": headers}).encode())
 
 
 @functools.cache
 def code_digest() -> str:
-    """Return a digest of the code that decides declarations and sources, by sizes and times.
+    """Return a digest of the files that decide declarations and sources, by sizes and times.
 
     Empty if this process may have imported other code than that of the files: some of them are
     newer than its import of kspec, or kspec is in an archive.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
@@ -129,6 +130,14 @@ def test_what_is_given_can_be_changed() -> None:
     source = declare("elementwise", {**FIELDS, "operation": "y = x(1)", "windows": windows}, {})[1]
     windows["x"]["reach"][0] = 2
     assert "2" not in repr(source._fields["windows"])  # type: ignore[union-attr]
+
+
+def _notes(cache: Path) -> Iterator[Any]:
+    """Yield the contents of all notes of a cache."""
+    for path in cache.glob(f"*{NOTE_SUFFIX}"):
+        found = ImageCache(cache).recall(path.stem)
+        assert found is not None
+        yield json.loads(found)
 
 
 class TestCode:
@@ -275,6 +284,20 @@ class TestImages:
         monkeypatch.setattr(providers, "_CACHES", OnceMap())
         monkeypatch.setattr(compilation, "compile_source", None)
         assert CompilingProvider(OneSource(source)).find(WANTED, HOST) == first
+
+    def test_notes_list_the_headers_of_the_user(
+        self, tmp_path: Path, find: Callable[..., Image], cache: Path
+    ) -> None:
+        """Those of kspec are part of the recipe; names that lead out of their folder are not."""
+        (tmp_path / "mine.h").write_text("// 1\n")
+        up = "../" * len((ROOT / "kspec/include").parts[1:])
+        preamble = f'#include "mine.h"\n#include <{up}{tmp_path.relative_to("/")}/mine.h>'
+        find(options=(f"-I{tmp_path}",), preamble=preamble)
+        (note,) = (one for one in _notes(cache) if "headers" in one)
+        listed = {os.path.normpath(path) for path in note["headers"]}
+        assert str(tmp_path / "mine.h") in listed
+        assert f"{ROOT}/kspec/include/{up}{tmp_path.relative_to('/')}/mine.h" in note["headers"]
+        assert not any(path.startswith(f"{ROOT}/kspec/include/") for path in listed)
 
     @pytest.mark.parametrize("damage", [b"", b"nothing", None])
     def test_a_damaged_note(
