@@ -37,7 +37,7 @@ from kspec.model.neighbours.windows import NO_SIZES, BoundWindow
 from kspec.model.shapes import Shape, broadcast_shapes
 from kspec.model.signature import Param
 from kspec.runtime.arguments.binding import Call, classify
-from kspec.runtime.callcache.launch_plan import pack_operand
+from kspec.runtime.callcache.prepared import pack_operand
 from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
 from kspec.runtime.kernels.identity import Kernel, identity_of
 from kspec.runtime.kernels.reduction import ReductionCallable

@@ -20,7 +20,7 @@ from kspec.model.stages import CudaSource
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.gpu import Gpu
 from kspec.runtime.driver.launch import NO_HOST_OPTIONS
-from kspec.runtime.kernels.forms.folding import launch_of
+from kspec.runtime.kernels.folding import launch_of
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal, reduction_schedule, rolling_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member

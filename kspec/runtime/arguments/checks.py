@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,10 @@ from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, LaunchOptions
-from kspec.runtime.libraries.array_access import numpy_address
 from kspec.runtime.memory.array_view import ArrayView, memory_bounds
-from kspec.runtime.memory.device_array import DeviceArray
 
 if TYPE_CHECKING:
-    from kspec.host.kernels import PreparedLaunch, Region
+    from kspec.host.kernels import Region
 
 
 def checks_of_call(
@@ -132,10 +130,10 @@ def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
     itemsize = dtypes.lookup(view.dtype).itemsize
     low, high = memory_bounds(view.ptr, view.shape, view.strides, itemsize)
     yield Region(low, high - low, name, view.readonly)
-    owner = _owner(value)
+    owner = owner_of(value)
     if owner is not value:
         # A kernel may reach around a view, into the array it is a part of.
-        low, high = _bounds(owner)
+        low, high = bounds_of(owner)
         yield Region(low, high - low, behind(name), view.readonly)
 
 
@@ -144,77 +142,15 @@ def behind(name: str) -> str:
     return f"the array behind {name}"
 
 
-def _owner(array: Any) -> Any:
+def owner_of(array: Any) -> Any:
+    """Return the NumPy array that a view is a part of, or the array itself."""
     while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
-def _bounds(array: Any) -> tuple[int, int]:
+def bounds_of(array: Any) -> tuple[int, int]:
+    """Return the addresses of a NumPy array's first byte, and behind its last."""
     return memory_bounds(
         array.__array_interface__["data"][0], array.shape, array.strides, array.itemsize
     )
-
-
-class Guard:
-    """Says for repeated calls which memory their arrays have.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        What messages call each array.
-    written : sequence of bool
-        Whether it must not be read-only.
-    refused : exception
-        What is raised for arrays that must be looked at in full.
-    fixed : sequence of Region
-        Memory that all calls may touch.
-    """
-
-    __slots__ = ("_fixed", "_labels", "_refused", "_written")
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        written: Sequence[bool],
-        refused: type[Exception],
-        fixed: Sequence[Region] = (),
-    ) -> None:
-        from kspec.host.kernels import label_address
-
-        self._fixed = [
-            value for one in fixed for value in (one.ptr, one.nbytes, label_address(one.name), 0)
-        ]
-        self._labels = [(label_address(one), label_address(behind(one))) for one in labels]
-        self._written = tuple(written)
-        self._refused = refused
-
-    def __call__(self, launch: PreparedLaunch, arrays: Sequence[Any]) -> None:
-        """Prepare a launch for these arrays."""
-        regions = list(self._fixed)
-        for array, (label, owner_label), written in zip(
-            arrays, self._labels, self._written, strict=True
-        ):
-            if type(array) is DeviceArray:
-                low, high = _own_bounds(array)
-                regions += (low, high - low, label, 0)
-                continue
-            if type(array) is not np.ndarray or (written and not array.flags.writeable):
-                raise self._refused
-            low, high = _quick_bounds(array)
-            regions += (low, high - low, label, 0)
-            if isinstance(array.base, np.ndarray):  # numpy.memmap, too
-                low, high = _quick_bounds(_owner(array))
-                regions += (low, high - low, owner_label, 0)
-        launch.guard(tuple(regions))
-
-
-def _own_bounds(array: Any) -> tuple[int, int]:
-    return memory_bounds(array.ptr, array.shape, array.strides, array.dtype.itemsize)
-
-
-def _quick_bounds(array: Any) -> tuple[int, int]:
-    if array.flags.forc:
-        low = numpy_address(array)
-        return low, low + array.nbytes
-    return _bounds(array)

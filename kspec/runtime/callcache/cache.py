@@ -36,14 +36,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kspec.dataclass import dataclass
 from kspec.locks import make_lock
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.launch_plan import Prepared, make_plan
 from kspec.runtime.driver.launch import LaunchOptions
-from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.libraries.stream_order import stream_handle
 
 if TYPE_CHECKING:
     from kspec.runtime.callcache.codegen import CallType
     from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
+    from kspec.runtime.callcache.prepared import Prepared
 
 CallFunction = Callable[..., Any]
 PlanT = TypeVar("PlanT")
@@ -270,6 +269,8 @@ class CacheEntry:
 
     def make_plan(self, prepared: Any) -> Any:
         """Return the plan of a call; None if the next one like it must be checked again."""
+        from kspec.runtime.callcache.launch_plan import make_plan
+
         return make_plan(prepared)
 
     def check(self, kernel: Any, key: Hashable, *values: Any, shapeless: Hashable = None) -> Any:
@@ -298,6 +299,7 @@ class CacheEntry:
 
     def _learn_dynamic(self, shapeless: Hashable, prepared: Prepared) -> None:
         from kspec.runtime.callcache.dynamic_shape import DynamicShapePlan
+        from kspec.runtime.callcache.launch_plan import make_plan
 
         plan = make_plan(prepared) if prepared.growth is not None else None
         if plan is not None:
@@ -313,6 +315,7 @@ def layout_function(kind: type, alignment: int) -> Callable[[Any], tuple[Any, ..
     The layout is the value of `Access.exact`, and the address modulo `alignment`.
     """
     from kspec.runtime.callcache.codegen import compile_call
+    from kspec.runtime.libraries.array_access import access_of
 
     access = access_of(kind)
     if access is None:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kspec.model import dtypes
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.callcache.codegen import make_function
-from kspec.runtime.callcache.launch_plan import Ordered, Plan, Prepared, values_format
+from kspec.runtime.callcache.launch_plan import Ordered, Plan, values_format
 from kspec.runtime.callcache.param_buffer import ParameterBuffer
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Resize
 from kspec.runtime.libraries.aliasing import Distance, MayOverlap

@@ -24,8 +24,6 @@ from kspec.model.stages import Specialization
 from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache, types_of
-from kspec.runtime.callcache.launch_plan import Prepared, is_checked
-from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.libraries.lookup import default_library
 from kspec.runtime.memory.array_view import numpy_dtype
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from kspec.model.backward import Backward
     from kspec.runtime.arguments.param_info import ParamInfo
     from kspec.runtime.callcache.codegen import ArgumentCode
+    from kspec.runtime.callcache.prepared import Prepared
     from kspec.runtime.kernels.bound import Bound
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
@@ -294,6 +293,8 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
     def _bound(self, prepared: Prepared, call: Callable[..., Any]) -> Bound:
         """Return a prepared call with its arguments fixed; `call` takes them to be checked."""
+        from kspec.runtime.callcache.launch_plan import is_checked
+        from kspec.runtime.callcache.param_buffer import ParameterBuffers
         from kspec.runtime.kernels.bound import Bound
 
         values = [one.value for one in prepared.operands]

@@ -26,7 +26,7 @@ from kspec.runtime.arguments.checks import (
     repeatable,
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.gpu import is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions

@@ -27,7 +27,7 @@ from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_s
 from kspec.model.stages import counting, from_aggregates, strided, to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify, resolve_stream
 from kspec.runtime.arguments.checks import modes_of_call
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of

@@ -22,7 +22,7 @@ from kspec.model.shapes import Shape
 from kspec.model.signature import Param
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.arguments.checks import checks_of_call, host_options
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.kernels.reduction import ReductionCallable

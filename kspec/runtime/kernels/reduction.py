@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ArgumentTypeError
-from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments import permuted
@@ -25,15 +24,11 @@ from kspec.runtime.arguments.checks import (
     repeatable,
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import known_size
-from kspec.runtime.kernels.forms.by_key import ByKeyCallable
-from kspec.runtime.kernels.forms.folding import is_plain
-from kspec.runtime.kernels.forms.scan import ScanCallable
-from kspec.runtime.kernels.forms.segments import SegmentsCallable
-from kspec.runtime.kernels.forms.window import WindowCallable
+from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.reductions.sharing import (
@@ -46,9 +41,32 @@ from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from kspec.runtime.kernels.bound import Bound
+    from kspec.runtime.kernels.forms.by_key import ByKeyCallable
+    from kspec.runtime.kernels.forms.scan import ScanCallable
+    from kspec.runtime.kernels.forms.segments import SegmentsCallable
+    from kspec.runtime.kernels.forms.window import WindowCallable
+
+    class _OtherForms(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable):
+        pass
+
+else:
+
+    class _OtherForms(FoldingCallable):
+        scan = FormMethod("scan", "ScanCallable")
+        prepare_scan = FormMethod("scan", "ScanCallable")
+        segments = FormMethod("segments", "SegmentsCallable")
+        with_bounds = FormMethod("segments", "SegmentsCallable")
+        prepare_segments = FormMethod("segments", "SegmentsCallable")
+        by_key = FormMethod("by_key", "ByKeyCallable")
+        with_count = FormMethod("by_key", "ByKeyCallable")
+        prepare_by_key = FormMethod("by_key", "ByKeyCallable")
+        key_schedule = FormMethod("by_key", "ByKeyCallable")
+        window = FormMethod("window", "WindowCallable")
+        with_size = FormMethod("window", "WindowCallable")
+        prepare_window = FormMethod("window", "WindowCallable")
 
 
-class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable):
+class ReductionCallable(_OtherForms):
     """A reduction kernel that can be called."""
 
     def __call__(
@@ -132,7 +150,7 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
     def bind(
         self,
         *args: Any,
-        form: str = REDUCE,
+        form: str = "reduce",
         out: Any = None,
         stream: Any = None,
         **keywords: Any,
@@ -165,6 +183,8 @@ class ReductionCallable(ScanCallable, SegmentsCallable, ByKeyCallable, WindowCal
         ArgumentTypeError
             A `TypeError`: there is no such form. Other errors are those of a call.
         """
+        from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
+
         if form not in FORMS:
             raise ArgumentTypeError(
                 f"{self.__name__}: form is {form!r}; expected one of {', '.join(FORMS)}"

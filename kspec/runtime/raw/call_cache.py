@@ -30,7 +30,7 @@ from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.checks import Checks
 from kspec.model.stages import RawSymbol
-from kspec.runtime.arguments.checks import Guard
+from kspec.runtime.arguments.guard import Guard
 from kspec.runtime.arguments.opaque import STRUCT, kind_of
 from kspec.runtime.callcache.cache import (
     CacheEntry,
@@ -40,8 +40,9 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.codegen import ArgumentCode, CallType
-from kspec.runtime.callcache.launch_plan import Ordered, Refusal, any_of, is_checked, owners_of
+from kspec.runtime.callcache.launch_plan import Ordered, Refusal, any_of, is_checked
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
+from kspec.runtime.callcache.prepared import owners_of
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
 from kspec.runtime.libraries.registry import Library

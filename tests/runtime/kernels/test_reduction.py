@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.runtime.kernels.forms.by_key import ByKeyCallable
+from kspec.runtime.kernels.forms.scan import ScanCallable
+from kspec.runtime.kernels.forms.segments import SegmentsCallable
+from kspec.runtime.kernels.forms.window import WindowCallable
+from kspec.runtime.kernels.reduction import ReductionCallable
 from tests.devices import ArrayDevice
 
 SUM = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "sum_of")
@@ -245,3 +250,9 @@ class TestDeclarations:
         for name in ("my_mean", "argmaxish"):
             kernel = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", name)
             np.testing.assert_array_equal(place.numpy(kernel(place.array(np.ones(500)))), 500)
+
+
+@pytest.mark.parametrize("form", [ScanCallable, SegmentsCallable, ByKeyCallable, WindowCallable])
+def test_a_reduction_has_all_methods_of_its_forms(form: type) -> None:
+    methods = {name: one for name, one in vars(form).items() if not name.startswith("__")}
+    assert methods == {name: getattr(ReductionCallable, name) for name in methods}

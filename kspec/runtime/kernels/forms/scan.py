@@ -12,10 +12,10 @@ from kspec.model.forms.kinds import SCAN
 from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from kspec.model.forms.kinds import SEGMENTS
 from kspec.runtime.arguments.binding import Call, Operand, check_count
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable
+from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
 from kspec.runtime.schedules.strides import Axes
 

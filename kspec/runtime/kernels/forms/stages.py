@@ -33,9 +33,9 @@ from kspec.model.shapes import Shape
 from kspec.model.stages import to_aggregates
 from kspec.runtime.arguments.binding import Call, Operand, classify, resolve_stream
 from kspec.runtime.arguments.checks import host_options, modes_of_call
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.forms.folding import FormSchedule, launch_of
+from kspec.runtime.kernels.folding import FormSchedule, launch_of
 from kspec.runtime.kernels.forms.indices import gathered, index_operand
 from kspec.runtime.kernels.forms.scan import ScanCarry
 from kspec.runtime.kernels.partial_reduction import split_of

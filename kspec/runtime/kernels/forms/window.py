@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import WINDOW
 from kspec.runtime.arguments.binding import Call, check_count, classify
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.forms.folding import FoldingCallable, is_plain
+from kspec.runtime.kernels.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
 from kspec.runtime.schedules.strides import broadcast_strides
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +27,7 @@ from kspec.runtime.callcache.cache import (
     CallFunction,
     types_of,
 )
-from kspec.runtime.callcache.launch_plan import Prepared
+from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.gpu import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
 from kspec.runtime.kernels.accumulators import exact_size
@@ -338,6 +339,28 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
                 )
         columns = collapse(shape[1:], [steps[1:] for steps in strides], self.declaration.ordered)
         return columns, tuple(steps[0] for steps in strides)
+
+
+class FormMethod:
+    """A method of a form, whose module is imported when it is first looked up.
+
+    Parameters
+    ----------
+    module, owner : str
+        The module in `kspec.runtime.kernels.forms`, and its class that has the method.
+    """
+
+    def __init__(self, module: str, owner: str) -> None:
+        self._module = f"kspec.runtime.kernels.forms.{module}"
+        self._owner = owner
+
+    def __set_name__(self, cls: type, name: str) -> None:
+        self._cls, self._name = cls, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        method = vars(getattr(importlib.import_module(self._module), self._owner))[self._name]
+        setattr(self._cls, self._name, method)
+        return method.__get__(instance, owner)
 
 
 def is_plain(value: object) -> bool:
