@@ -104,12 +104,3 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     if near:
         return f"unknown key {key!r}; did you mean {near[0]!r}?"
     return f"unknown key {key!r}" + (f"; expected one of {', '.join(options)}" if options else "")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number and its noun, in the plural but for one.
-
-    >>> counted(1, "parameter"), counted(2, "parameter")
-    ('1 parameter', '2 parameters')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"

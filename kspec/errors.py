@@ -49,7 +49,19 @@ mismatched")``.  What an error says of a user's text it carries as `kspec.diagno
 
 from __future__ import annotations
 
-from kspec.diagnostics import Diagnostic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kspec.diagnostics import Diagnostic
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number and its noun, in the plural but for one.
+
+    >>> counted(1, "parameter"), counted(2, "parameter")
+    ('1 parameter', '2 parameters')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def marked_line(text: str, offset: int, length: int = 1) -> str:
@@ -72,6 +84,8 @@ class KspecError(Exception):
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The findings, one by one; one without a position if nothing more is known."""
+        from kspec.diagnostics import Diagnostic
+
         return (Diagnostic("error", str(self)),)
 
 
@@ -363,6 +377,8 @@ class HostFault(KspecError, RuntimeError):
 
     @property
     def _place(self) -> Diagnostic:
+        from kspec.diagnostics import Diagnostic
+
         return Diagnostic(
             "error",
             self.message,

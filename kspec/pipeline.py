@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 # Modules that calls on the host device do not need.
 _LAUNCHING = (
-    *("compiler.cuda.toolkit", "runtime.modules.cuda", "runtime.memory.workspace"),
-    "runtime.schedules.reduction_schedule",
+    *("compiler.cuda.toolkit", "runtime.modules.cuda", "runtime.schedules.reduction_schedule"),
 )
 
 for _library in ("pydantic", "jinja2"):

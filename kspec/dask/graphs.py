@@ -29,8 +29,7 @@ from kspec.dask.blocks import (
 from kspec.dask.cores import check_cores
 from kspec.dask.halos import Input, check_known, extend
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError, counted
 from kspec.model.infer import Abstract, Inferred, infer
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.neighbours.windows import NO_SIZES, BoundWindow

@@ -19,8 +19,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from kspec.dask.blocks import ExtendTask
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import ShapeError
+from kspec.errors import ShapeError, counted
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
 from kspec.model.neighbours.windows import VALID, BoundWindow
 

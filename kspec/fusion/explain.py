@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.fusion.graph import Input, Node, Scalar, View
 from kspec.fusion.lower import LoweredKernel
 from kspec.fusion.partition import ElementwiseGroup, Output

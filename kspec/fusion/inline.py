@@ -24,8 +24,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, counted
 from kspec.fusion.graph import is_number
 from kspec.fusion.refusals import refuse
 from kspec.fusion.tracing.proxies import Proxy

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model import dtypes
 from kspec.model.declaration import (
     ElementwiseDeclaration,

@@ -167,6 +167,11 @@ class ElementwiseDeclaration(_Generated):
         return bool(self.all_windows or self.samples)
 
     @property
+    def has_neighbours(self) -> bool:
+        """Whether calls bind windows, samples or integer placeholders."""
+        return bool(self.sizes) or self.takes_boundary
+
+    @property
     def given_sizes(self) -> Sizes:
         """The integer placeholders that calls give by name: arguments do not decide them."""
         decided = core_names(self.inputs)

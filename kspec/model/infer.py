@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
 from kspec.errors import (
     ArgumentTypeError,
     DeviceMismatchError,
     NotSupportedError,
     ShapeError,
     UnboundPlaceholderError,
+    counted,
 )
 from kspec.model import dtypes
 from kspec.model.declaration import (
@@ -32,7 +32,6 @@ from kspec.model.declaration import (
     ReductionDeclaration,
 )
 from kspec.model.dimensions import bind_core, core_shape, core_signature, split_core
-from kspec.model.neighbours.binding import BoundNeighbours, bind_neighbours
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -44,6 +43,7 @@ from kspec.model.shapes import (
 from kspec.model.signature import Param
 
 if TYPE_CHECKING:
+    from kspec.model.neighbours.binding import BoundNeighbours
     from kspec.model.neighbours.windows import BoundSizes, BoundWindow
 
 Binding = tuple[tuple[str, str], ...]
@@ -162,10 +162,12 @@ def infer(
         if not declaration.has_identity:
             check_not_empty(declaration.name, loop, reduced, shape)
     else:
-        if neighbours is None:
+        if neighbours is None and declaration.has_neighbours:
+            from kspec.model.neighbours.binding import bind_neighbours
+
             neighbours = bind_neighbours(declaration)
-        windows = neighbours.windows
-        sizes = bound_sizes(declaration, inputs, outputs, neighbours.sizes)
+        windows, given = (neighbours.windows, neighbours.sizes) if neighbours else ((), ())
+        sizes = bound_sizes(declaration, inputs, outputs, given)
         inside = _inside(declaration, inputs, windows)
         taken = outputs if declaration.adjoint is None else ()
         loop = shape = _elementwise_loop(declaration, inside, taken, size, broadcast)

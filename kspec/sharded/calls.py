@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError, counted
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.kernels.identity import Kernel
 from kspec.runtime.libraries.lookup import Library, library_of

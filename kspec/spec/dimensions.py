@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model.dimensions import core_names, dimension
 from kspec.model.signature import Param, Signature
 from kspec.spec.faults import Fault

@@ -29,7 +29,7 @@ from kspec.cpp.fragments import (
     unbalanced,
 )
 from kspec.cpp.names import name_problem
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import MAX_SIZE
 from kspec.model.signature import Signature

@@ -24,7 +24,8 @@ from kspec.build.report.findings import findings_of
 from kspec.build.report.lock import FILE_NAME as LOCK_FILE
 from kspec.build.report.timings import timings_table
 from kspec.build.tools import show
-from kspec.diagnostics import Diagnostic, counted
+from kspec.diagnostics import Diagnostic
+from kspec.errors import counted
 from kspec.spec.schema import SCHEMA_FILE, render_schema
 
 

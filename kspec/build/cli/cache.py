@@ -14,7 +14,7 @@ from kspec.build.cli.app import app
 from kspec.build.cli.output import Form, FormOption
 from kspec.build.tools import cache
 from kspec.build.tools.cache import CacheReport, FolderReport
-from kspec.diagnostics import counted
+from kspec.errors import counted
 
 commands = typer.Typer(help="Look at, empty or check the cache of compiled kernels.")
 app.add_typer(commands, name="cache", no_args_is_help=True)

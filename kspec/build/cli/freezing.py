@@ -10,7 +10,7 @@ import typer
 from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import print_filled
 from kspec.build.settings import load_settings
-from kspec.diagnostics import counted
+from kspec.errors import counted
 
 
 @app.command("freeze")

@@ -16,8 +16,7 @@ from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import Form, FormOption, print_filled
 from kspec.build.report import locking
 from kspec.build.report.lock import FILE_NAME, read_lock
-from kspec.diagnostics import counted
-from kspec.errors import ManifestError
+from kspec.errors import ManifestError, counted
 from kspec.files import naming
 
 WIDTH = 80

@@ -16,8 +16,7 @@ from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import Form, FormOption, print_filled, progress_bar
 from kspec.build.load import import_package
 from kspec.build.report import lock as locks
-from kspec.diagnostics import counted
-from kspec.errors import SpecError
+from kspec.errors import SpecError, counted
 from kspec.files import naming
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import print_filled, progress_bar
 from kspec.build.load import import_package
-from kspec.diagnostics import counted
+from kspec.errors import counted
 
 
 @app.command("test")

@@ -12,8 +12,7 @@ from kspec.build.cli.app import Project, app, project_folder
 from kspec.build.cli.output import print_filled
 from kspec.build.settings import Settings, load_settings
 from kspec.build.tools import trace as tracing
-from kspec.diagnostics import counted
-from kspec.errors import SpecError
+from kspec.errors import SpecError, counted
 from kspec.spec.loader import load_specs
 
 

@@ -19,8 +19,7 @@ from kspec.build.cli.building import build_and_report
 from kspec.build.cli.output import print_filled, progress_bar
 from kspec.build.load import import_package
 from kspec.build.report import lock as locks
-from kspec.diagnostics import counted
-from kspec.errors import SpecError
+from kspec.errors import SpecError, counted
 
 if TYPE_CHECKING:
     from kspec.build.tools.tune import Measured

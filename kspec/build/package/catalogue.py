@@ -25,8 +25,7 @@ from kspec.build.plan import BuildPlan, Unit
 from kspec.build.properties import examples
 from kspec.build.tools import show
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import SpecError
+from kspec.errors import SpecError, counted
 from kspec.files import naming
 from kspec.model import dtypes
 from kspec.model.forms.kinds import SCAN

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kspec.build.report.table import Line, Report
-from kspec.diagnostics import counted
+from kspec.errors import counted
 
 # A figure in the lock to its column.
 FIGURES = {"registers": "regs", "spills": "spill", "shared": "shared", "bytes": "bytes"}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.fusion import types
 from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number
 from kspec.fusion.numbers import COMPARISONS, OPERATORS, NumberArgument

@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.errors import ArgumentTypeError, ShapeError, counted
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.dtypes import lookup
 from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW, WITH_EMPTY, check_form

@@ -7,8 +7,7 @@ SlidingAxis(axis=1, size=3, step=2, before=1)
 from __future__ import annotations
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.errors import ArgumentTypeError, ShapeError, counted
 from kspec.model.neighbours.windows import MIRROR, NEAREST, REFLECT, VALID, WRAP
 from kspec.model.shapes import integer, normalize_axes
 from kspec.model.stages import MAX_AXES

@@ -64,7 +64,8 @@ def bind_neighbours(
     ArgumentTypeError, ShapeError
         As `bind_windows` and `bind_samples` do.
     """
-    if boundary is None and not sizes and not _has_neighbours(declaration):
+    declared = isinstance(declaration, ElementwiseDeclaration) and declaration.has_neighbours
+    if boundary is None and not sizes and not declared:
         return NO_NEIGHBOURS
     from kspec.model.neighbours.samples import bind_samples
     from kspec.model.neighbours.windows import bind_windows
@@ -83,12 +84,6 @@ def bind_neighbours(
     )
     samples = bind_samples(name, declaration.samples, windows, boundary=boundary)
     return BoundNeighbours(bound, samples, values)
-
-
-def _has_neighbours(declaration: GeneratedDeclaration) -> bool:
-    return isinstance(declaration, ElementwiseDeclaration) and bool(
-        declaration.sizes or declaration.samples or declaration.all_windows
-    )
 
 
 def neighbours_of(

@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, ShapeError
+from kspec.errors import ArgumentTypeError, ShapeError, counted
 from kspec.model.shapes import integer
 
 # Boundaries as in SciPy's ndimage, and "valid", with a smaller result and nothing outside. Their

@@ -23,7 +23,7 @@ from kspec.cpp.directives import escaped, line_directive
 from kspec.cpp.name_expressions import is_expression
 from kspec.cpp.tokens import tokens_of
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model import dtypes
 from kspec.model.raw.c_params import HANDLES
 from kspec.model.raw.template import RawTemplate

@@ -15,12 +15,10 @@ from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
-from kspec.model.neighbours.binding import NO_NEIGHBOURS, BoundNeighbours
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
 from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
-from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
 from kspec.runtime.libraries.lookup import Library, library_of, view_of
 from kspec.runtime.libraries.stream_order import stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
@@ -29,8 +27,10 @@ from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.strides import Strides
 
 if TYPE_CHECKING:
+    from kspec.model.neighbours.binding import BoundNeighbours
     from kspec.model.neighbours.samples import BoundSample
     from kspec.model.neighbours.windows import BoundWindow
+    from kspec.runtime.libraries.aliasing import Place
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def classify(
     declaration: GeneratedDeclaration,
     arguments: Sequence[object],
     outputs: Sequence[object] = (),
-    neighbours: BoundNeighbours = NO_NEIGHBOURS,
+    neighbours: BoundNeighbours | None = None,
 ) -> Call:
     """Match arguments with parameters.
 
@@ -161,7 +161,7 @@ def classify(
         Positional arguments: the inputs, or inputs and outputs.
     outputs : sequence
         Outputs given by keyword.
-    neighbours : BoundNeighbours
+    neighbours : BoundNeighbours, optional
         Windows and samples of the call.
 
     Raises
@@ -179,9 +179,9 @@ def classify(
         _operand(declaration, param, value, output=False)
         for param, value in zip(declaration.inputs, arguments[:nin], strict=True)
     )
-    window = {one.param: one for one in neighbours.windows}
-    sample = {one.param: one for one in neighbours.samples}
-    if window or sample:
+    if neighbours is not None and (neighbours.windows or neighbours.samples):
+        window = {one.param: one for one in neighbours.windows}
+        sample = {one.param: one for one in neighbours.samples}
         everywhere = getattr(declaration, "adjoint", None) is not None
         looped = {one.name for one in declaration.inputs if everywhere and not one.raw}
         gathered = {*looped, *window, *sample}
@@ -200,13 +200,19 @@ def classify(
     )
     operands = (*inputs, *outs)
     device = _common_device(declaration.name, operands) or default_device()
-    check_overlaps(declaration.name, [one for one in map(place_of, operands) if one is not None])
+    if outs or any(param.non_const for param in declaration.inputs):
+        from kspec.runtime.libraries.aliasing import check_overlaps
+
+        places = [one for one in map(place_of, operands) if one is not None]
+        check_overlaps(declaration.name, places)
     libraries = (operand.library for operand in operands if operand.library is not None)
     return Call(inputs, outs, device, next(libraries, None))
 
 
 def place_of(operand: Operand) -> Place | None:
     """Return the array that an operand is; None for those that the operation indexes by itself."""
+    from kspec.runtime.libraries.aliasing import Place
+
     param, view = operand.param, operand.view
     if view is None or (param.raw and not operand.is_gathered):
         return None
@@ -267,6 +273,8 @@ def _operand(
     view = view_of(where, library, value)
     check_ndim(where, len(view.shape))
     if output or param.non_const:
+        from kspec.runtime.libraries.aliasing import check_writable
+
         check_writable(where, library, view)
     check_alignment(where, view)
     return Operand(param, value, view, library, output, where)

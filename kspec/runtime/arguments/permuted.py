@@ -39,7 +39,7 @@ class PermutedView:
     packed: bytes
 
 
-def views(
+def permuted_views(
     declaration: ReductionDeclaration,
     call: Call,
     shape: Shape,
@@ -61,8 +61,6 @@ def views(
     keepdims : bool
         Whether the outputs keep them.
     """
-    if not declaration.raw_views and not declaration.indexers:
-        return ()
     order = (*reduced, *(axis for axis in range(len(shape)) if axis not in reduced))
     inputs = [
         (number, operand, _permuted(operand, shape, order))

@@ -21,7 +21,6 @@ from kspec.model.declaration import PLACES, Declaration, GeneratedDeclaration
 from kspec.model.infer import Binding, param_dtype
 from kspec.model.shapes import Shape
 from kspec.model.stages import Specialization
-from kspec.model.tuning import Chooser, TunedTable
 from kspec.runtime.arguments.binding import Call, new_output
 from kspec.runtime.callcache.cache import ABSENT, CacheEntry, CacheInfo, CallCache, types_of
 from kspec.runtime.driver import stream as driver_streams
@@ -31,6 +30,7 @@ from kspec.runtime.modules.loader import KernelLoader
 
 if TYPE_CHECKING:
     from kspec.model.backward import Backward
+    from kspec.model.tuning import Chooser
     from kspec.runtime.arguments.param_info import ParamInfo
     from kspec.runtime.callcache.codegen import ArgumentCode
     from kspec.runtime.callcache.prepared import Prepared
@@ -74,12 +74,12 @@ class KernelCallable(Generic[DeclarationT]):
         What to check on the host device, unless the call says otherwise.
     origin : Origin or None
         Where it is from, if it was generated.
-    tuned : Chooser
+    tuned : Chooser or None
         Its measurements; setting others forgets the plans of earlier calls.
     """
 
     _call_cache_class: ClassVar[type[CallCache]] = CallCache
-    _tuned: Chooser = TunedTable()
+    _tuned: Chooser | None = None
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class KernelCallable(Generic[DeclarationT]):
         return ""
 
     @property
-    def tuned(self) -> Chooser:
-        """Measurements of the kernel."""
+    def tuned(self) -> Chooser | None:
+        """Measurements of the kernel; None if there are none."""
         return self._tuned
 
     @tuned.setter
-    def tuned(self, tuned: Chooser) -> None:
+    def tuned(self, tuned: Chooser | None) -> None:
         self._tuned = tuned
         self._call_cache = self._call_cache_class()
 

@@ -15,7 +15,6 @@ from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
 from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
-from kspec.model.neighbours.binding import BoundNeighbours, bind_neighbours
 from kspec.model.shapes import size_of
 from kspec.model.stages import Specialization
 from kspec.runtime.arguments.binding import Call, check_count, classify, resolve_stream
@@ -37,6 +36,7 @@ from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
 if TYPE_CHECKING:
+    from kspec.model.neighbours.binding import BoundNeighbours
     from kspec.runtime.kernels.bound import Bound
 
 
@@ -158,7 +158,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         if other is not None:
             _checked_block_size(self.__name__, block_size)
             check_count(declaration, args)
-            bind_neighbours(declaration, boundary, sizes)
+            self._neighbours(boundary, sizes)
             given = _given(
                 size=size,
                 block_size=block_size,
@@ -234,12 +234,20 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
 
         A size that is None was not given.
         """
-        neighbours = bind_neighbours(self.declaration, boundary, sizes)
+        neighbours = self._neighbours(boundary, sizes)
         return self.prepare_in(neighbours, args, size, block_size, options)
+
+    def _neighbours(self, boundary: str | None, sizes: Mapping[str, Any]) -> BoundNeighbours | None:
+        """Return the windows, samples and integer placeholders of a call; None if it has none."""
+        if boundary is None and not sizes and not self.declaration.has_neighbours:
+            return None
+        from kspec.model.neighbours.binding import bind_neighbours
+
+        return bind_neighbours(self.declaration, boundary, sizes)
 
     def prepare_in(
         self,
-        neighbours: BoundNeighbours,
+        neighbours: BoundNeighbours | None,
         args: Sequence[Any],
         size: int = -1,
         block_size: int | None = None,
@@ -249,7 +257,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         threads = _checked_block_size(self.__name__, block_size)
         declaration = self.declaration
         given = len(args) > len(declaration.inputs)
-        windows = neighbours.windows
+        windows = neighbours.windows if neighbours else ()
         call = classify(declaration, args, neighbours=neighbours)
         check_kinds(declaration, call)
         inferred = infer(declaration, *call.types(), size=size, neighbours=neighbours)

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
-from kspec.errors import ShapeError
+from kspec.errors import ShapeError, counted
 from kspec.model.neighbours.halos import Piece, pieces_of, thin_block
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.shapes import Shape

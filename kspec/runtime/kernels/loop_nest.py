@@ -17,7 +17,6 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, adjoint_window, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
-from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
@@ -38,6 +37,7 @@ from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from kspec.model.neighbours.windows import BoundWindow
+    from kspec.model.tuning import Choice, Chooser, Sizes, TuningCase
     from kspec.runtime.schedules.item_schedule import ItemMember
 
 _MOST_APART = 1 << 20  # elements that get a thread each where races are looked for
@@ -73,7 +73,7 @@ def make_loop(
     device: Device,
     windows: Sequence[BoundWindow],
     result: Shape,
-    tuned: Chooser,
+    tuned: Chooser | None,
     modes: Sequence[str] = (),
 ) -> Loop:
     """Return the loop over a broadcast shape without empty axes.
@@ -181,6 +181,8 @@ def tuning_case(
     own: Callable[[], Choice],
 ) -> TuningCase:
     """Return the properties of a call by which what was measured is found."""
+    from kspec.model.tuning import TuningCase
+
     types = tuple(dtype for _, dtype in binding)
     return TuningCase(driver.device_name(device.ordinal), types, sizes, options, own)
 

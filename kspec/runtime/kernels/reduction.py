@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from kspec.errors import ArgumentTypeError
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
-from kspec.runtime.arguments import permuted
 from kspec.runtime.arguments.binding import (
     Call,
     Operand,
@@ -36,10 +35,10 @@ from kspec.runtime.schedules.reductions.sharing import (
     ReductionSchedule,
     Sharing,
 )
-from kspec.runtime.schedules.reductions.strided import choose_host, choose_strided
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 if TYPE_CHECKING:
+    from kspec.runtime.arguments.permuted import PermutedView
     from kspec.runtime.kernels.bound import Bound
     from kspec.runtime.kernels.forms.by_key import ByKeyCallable
     from kspec.runtime.kernels.forms.scan import ScanCallable
@@ -228,7 +227,11 @@ class ReductionCallable(_OtherForms):
         handle = resolve_stream(call, options.stream)
         call = replace(call, stream=handle)
         operands = (*call.inputs, *call.outputs)
-        views = permuted.views(declaration, call, shape, reduced, keepdims)
+        views: tuple[PermutedView, ...] = ()
+        if declaration.raw_views or declaration.indexers:
+            from kspec.runtime.arguments.permuted import permuted_views
+
+            views = permuted_views(declaration, call, shape, reduced, keepdims)
         ndims = tuple(view.ndim for view in views)
         modes = modes_of_call(checks, call.device, declaration)
         schedule, kernel = self.schedule(
@@ -281,18 +284,18 @@ class ReductionCallable(_OtherForms):
             return load(layout_tag).resident_blocks(threads)
 
         if is_scheduled_as_host(call.device):
+            from kspec.runtime.schedules.reductions.strided import choose_host
+
             schedule = choose_host(kept_axes, reduced_axes)
             return schedule, load(schedule.layout)
         count = multiprocessors_of(call.device)
-        if self.declaration.has_core and tag is str:
+        if self.declaration.has_core:
+            from kspec.runtime.schedules.reductions.strided import choose_strided
             from kspec.runtime.schedules.sweep_schedule import choose_sweep
 
             items = [item_member(operand, binding) for operand in inputs]
-            schedule = choose_sweep(kept_axes, reduced_axes, items, resident) or choose_strided(
-                kept_axes, reduced_axes, count
-            )
-        elif self.declaration.has_core:
-            schedule = choose_strided(kept_axes, reduced_axes, count)
+            swept = choose_sweep(kept_axes, reduced_axes, items, resident) if tag is str else None
+            schedule = swept or choose_strided(kept_axes, reduced_axes, count)
         else:
             from kspec.runtime.schedules.reduction_schedule import ReductionLoop
 

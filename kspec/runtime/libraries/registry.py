@@ -24,7 +24,6 @@ from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
-from kspec.runtime.memory.deferred_release import defer_release
 from kspec.runtime.memory.device_array import DeviceArray
 
 if TYPE_CHECKING:
@@ -88,6 +87,8 @@ class Plain:
 
     def keep(self, arrays: Sequence[Any], device: Device, stream: int) -> None:
         """Keep the arrays until what is queued has run."""
+        from kspec.runtime.memory.deferred_release import defer_release
+
         defer_release(device.ordinal, stream, arrays)
 
     def finish(self, array: Any, device: Device, stream: int) -> Any:

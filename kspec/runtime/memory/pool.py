@@ -25,6 +25,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kspec import config
 from kspec.errors import ArgumentTypeError, DriverError
@@ -32,7 +33,9 @@ from kspec.locks import make_lock
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver.device import Device, parse_device
-from kspec.runtime.memory.stream_fence import StreamFence
+
+if TYPE_CHECKING:
+    from kspec.runtime.memory.stream_fence import StreamFence
 
 _LEAST_STEP, _LARGEST_STEP = 9, 21  # binary logarithms of the granularity of sizes
 _STEPS = 3  # binary logarithm of the number of sizes between a power of two and the next
@@ -115,6 +118,8 @@ class PooledMemory:
         """Return the work that must finish before the memory is used elsewhere."""
         away = self.bucket.away
         if self.ptr not in away:
+            from kspec.runtime.memory.stream_fence import StreamFence
+
             return away.setdefault(self.ptr, StreamFence(self.bucket.ordinal))
         return away[self.ptr]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
@@ -13,10 +13,7 @@ from kspec.locks import make_lock
 from kspec.model.stages import Image
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import function as driver_function
-from kspec.runtime.driver import graph as driver_graph
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.driver.archs import best_arch, device_arch, device_text
-from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import (
     Resize,
@@ -26,10 +23,12 @@ from kspec.runtime.driver.launch_ex import (
     relaunch,
 )
 from kspec.runtime.driver.module import DriverModule
-from kspec.runtime.modules.image_text import contents_of
 from kspec.runtime.modules.module import check_parameters, check_resources, launch_in_full, readable
 from kspec.runtime.once import RecentMap
 from kspec.runtime.schedules.marshal import PackedParameters
+
+if TYPE_CHECKING:
+    from kspec.runtime.driver.graph import GraphStart
 
 _PORTABLE_CLUSTER = 8  # blocks that a cluster can have on every device that has clusters
 _CLUSTERS_SINCE = (9, 0)
@@ -115,6 +114,8 @@ class CudaKernel:
 
     def becomes_graph(self, launch: Launch) -> bool:
         """Return whether it is to be launched as a graph if that happens often."""
+        from kspec.runtime.driver import graph as driver_graph
+
         if launch.has_attributes or not driver_graph.is_wanted():
             return False
         return not self._module_has_device_runtime
@@ -131,6 +132,8 @@ class CudaKernel:
 
     def make_graph(self, launch: Launch, params: PackedParameters, plain: Start) -> GraphStart:
         """Return functions that launch it as a graph, given the plain launch, which keeps it."""
+        from kspec.runtime.driver import graph as driver_graph
+
         return driver_graph.make_graph(self.ordinal, self._function, launch, params.address, plain)
 
     def resident_blocks(self, threads: int, shared_mem: int = 0, cluster: int = 1) -> int:
@@ -219,6 +222,9 @@ class CudaModule:
 
 def _why_not_loaded(error: DriverError, image: Image, ordinal: int) -> str:
     """Return the reason, the image, the GPU or the driver, and advice."""
+    from kspec.runtime.driver.archs import best_arch, device_arch, device_text
+    from kspec.runtime.modules.image_text import contents_of
+
     found = contents_of(image.code)
     arch = device_arch(ordinal)
     what = f"a {found.kind}" + (f" for {', '.join(found.archs)}" if found.archs else "")

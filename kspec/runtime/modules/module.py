@@ -10,8 +10,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, LaunchError
+from kspec.errors import ArgumentTypeError, LaunchError, counted
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.schedules.marshal import PackedParameters
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
+from kspec.errors import ArgumentTypeError, LaunchError, ShapeError, counted
 from kspec.host.limits import MAX_BLOCK, MAX_GRID
 from kspec.model import dtypes
 from kspec.model.declaration import RawDeclaration

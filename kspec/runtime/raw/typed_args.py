@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.diagnostics import counted
-from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError
+from kspec.errors import ArgumentTypeError, UnboundPlaceholderError, UnsupportedDTypeError, counted
 from kspec.model import dtypes
 from kspec.model.dtypes import DType
 from kspec.model.raw.c_params import HANDLES

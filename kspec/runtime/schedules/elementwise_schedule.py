@@ -14,14 +14,16 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kspec import config
 from kspec.dataclass import dataclass
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_capacity
-from kspec.model.tuning import Choice
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.strides import Axes
+
+if TYPE_CHECKING:
+    from kspec.model.tuning import Choice
 
 _NARROW_LIMIT = 2**31  # elements that 32-bit indices count
 _MASK_BITS = 64  # operands that a bit mask has room for

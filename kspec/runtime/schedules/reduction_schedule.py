@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size, strided_capacity
-from kspec.model.tuning import Choice
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reductions.columns import ColumnReader
-from kspec.runtime.schedules.reductions.lines import LineReader
 from kspec.runtime.schedules.reductions.sharing import (
     MAX_ACCUMULATOR,
     Reader,
@@ -31,6 +29,9 @@ from kspec.runtime.schedules.reductions.sharing import (
 )
 from kspec.runtime.schedules.reductions.strided import StridedReader
 from kspec.runtime.schedules.strides import Axes
+
+if TYPE_CHECKING:
+    from kspec.model.tuning import Choice
 
 _MASK_BITS = 64  # inputs that a bit mask has room for
 _NARROW_LIMIT = 2**31  # outputs, or steps along several axes, that 32-bit indices count
@@ -104,8 +105,12 @@ class ReductionLoop:
             return (strided,)
         pack = pack_size(one.pack_width for one in inputs)
         if _runs_along(reduced, inputs) and _is_whole(reduced, pack):
+            from kspec.runtime.schedules.reductions.lines import LineReader
+
             return LineReader(kept, reduced, inputs, pack), strided
         if _runs_along(kept, inputs):
+            from kspec.runtime.schedules.reductions.columns import ColumnReader
+
             room = _COLUMN_ROOM if self.accumulator <= _LARGE else _COLUMN_ROOM // 2
             return ColumnReader(kept, reduced, inputs, pack, room), strided
         return (strided,)

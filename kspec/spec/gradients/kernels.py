@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from kspec.cpp.fragments import identifiers
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model import dtypes
 from kspec.model.backward import COUNT, PREFIX
 from kspec.model.declaration import Declaration, GeneratedDeclaration, RawDeclaration

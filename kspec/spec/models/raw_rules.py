@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kspec.cpp.name_expressions import template_arguments
 from kspec.cpp.names import name_problem
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model import dtypes
 from kspec.model.raw.expressions import (
     ExpressionError,

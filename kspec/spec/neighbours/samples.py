@@ -20,7 +20,7 @@ from kspec.cpp.brackets import group_end
 from kspec.cpp.fragments import code_of
 from kspec.cpp.tokens import tokens_of
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model.neighbours.samples import ORDERS, SAMPLE_BOUNDARIES, Sample
 from kspec.model.neighbours.windows import Reach
 from kspec.model.signature import Param, Signature

@@ -23,7 +23,7 @@ from kspec.cpp.fragments import code_of, identifiers
 from kspec.cpp.names import name_problem
 from kspec.cpp.tokens import Token
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.limits import BINDINGS
 from kspec.model.neighbours.windows import (
     BOUNDARIES,

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Sequence
 
 from kspec.dataclass import dataclass
-from kspec.diagnostics import counted
+from kspec.errors import counted
 from kspec.model.signature import Param
 from kspec.spec.loader import SpecFile
 from kspec.spec.models import Spec
