@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kspec.runtime import texture
     from kspec.runtime.callcache.cache import CacheInfo
     from kspec.runtime.driver.device import Device, devices
-    from kspec.runtime.libraries.conversions import asarray, asnumpy
+    from kspec.runtime.libraries.lookup import asarray, asnumpy
     from kspec.runtime.memory.array_view import make_aligned_dtype
     from kspec.runtime.memory.device_array import DeviceArray, empty, zeros
     from kspec.runtime.memory.pool import MemoryPool, memory_pool
@@ -123,7 +123,7 @@ _HOMES = {
     ),
     "kspec.fusion.call": ("Fused", "fuse"),
     "kspec.runtime.memory.device_array": ("DeviceArray", "empty", "zeros"),
-    "kspec.runtime.libraries.conversions": ("asarray", "asnumpy"),
+    "kspec.runtime.libraries.lookup": ("asarray", "asnumpy"),
     "kspec.runtime.callcache.cache": ("CacheInfo",),
     "kspec.runtime.driver.device": ("Device", "devices"),
     "kspec.runtime.memory.pool": ("MemoryPool", "memory_pool"),

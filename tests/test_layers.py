@@ -33,7 +33,6 @@ BASE = (
 )
 RUNTIME = (
     "runtime",
-    "runtime.once",
     "runtime.driver",
     "runtime.memory",
     "runtime.libraries",

@@ -55,13 +55,14 @@ def built_runtime() -> bytes:
     # A seam: a process that only imports kernels does not load the compiler's modules.
     from kspec.compiler import ImageCache
     from kspec.compiler.host.command import find_compiler
-    from kspec.compiler.progress import compiling
 
     compiler = find_compiler()
     digest.update(compiler.key.encode())
     cache, key = ImageCache.configured(), digest.hexdigest()
     image = cache.probe(key)
     if image is None:
+        from kspec.compiler.progress import compiling
+
         with compiling("the host runtime"), cache.alone(key):
             image = cache.get(key)
             if image is None:

@@ -11,7 +11,7 @@ from kspec.host.recording import ReviewedLaunch
 from kspec.model.checks import recording
 from kspec.reviews.machine import machine_of
 from kspec.reviews.review import LaunchReview, Review, review_launch
-from kspec.runtime.driver.gpu import Gpu, imagining
+from kspec.runtime.driver.device import Gpu, imagining
 
 _SHARED_MEMORY = 232448  # bytes of a block on architectures 9.0 and later
 

@@ -42,7 +42,7 @@ from kspec.runtime.kernels.partial_plan import Repeated
 from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
 from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.libraries.conversions import asarray, asnumpy
+from kspec.runtime.libraries.lookup import asarray, asnumpy
 from kspec.runtime.memory.device_array import DeviceArray
 from kspec.sharded.calls import (
     calls_of,

@@ -40,7 +40,7 @@ from kspec.runtime.kernels.forms.stages import stages_of
 from kspec.runtime.kernels.halos import check_alike, extend_shards, with_extent
 from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.libraries.conversions import asarray, asnumpy
+from kspec.runtime.libraries.lookup import asarray, asnumpy
 from kspec.sharded.calls import calls_of, library_of_call, on_each, transposed
 
 

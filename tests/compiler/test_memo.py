@@ -20,13 +20,13 @@ from kspec.compiler.cache.folder import NOTE_SUFFIX
 from kspec.compiler.cache.images import ImageCache
 from kspec.compiler.cuda import toolkit
 from kspec.compiler.host import command
+from kspec.locks import OnceMap
 from kspec.model.stages import FLAT, CudaSource, Image, Specialization, Target
 from kspec.pipeline import FieldsSource, LazySource, declare
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.modules import provider as providers
 from kspec.runtime.modules.provider import CompilingProvider, OneSource
-from kspec.runtime.once import OnceMap
 from tests import own_cache
 from tests.projects import ROOT, environment
 

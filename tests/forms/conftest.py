@@ -9,8 +9,7 @@ import pytest
 
 from kspec.model.stages import CudaSource
 from kspec.pipeline import FieldsSource, LazySource
-from kspec.runtime.kernels.accumulators import known_size
-from kspec.runtime.kernels.folding import FoldingCallable
+from kspec.runtime.kernels.folding import FoldingCallable, known_size
 from tests.devices import device, place
 from tests.forms.kernels import SIZES
 

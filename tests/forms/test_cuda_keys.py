@@ -14,7 +14,7 @@ import pytest
 
 import kspec
 from kspec import sharded
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.schedules import key_schedule
 from kspec.runtime.schedules.key_schedule import Joined, Keyed, KeySchedule, choose_keys
 from tests.forms.kernels import (

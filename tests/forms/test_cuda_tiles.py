@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.memory.workspace import KeptScratch
 from kspec.runtime.schedules import scan_schedule, segment_schedule, wave_schedule
 from kspec.runtime.schedules.scan_schedule import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.schedules import rolling_schedule
 from kspec.runtime.schedules.rolling_schedule import RollingSchedule
 from tests.forms.kernels import MAX, MODELS, OF_SEGMENT, PLUS_TEN, SUM, WEIGHTED

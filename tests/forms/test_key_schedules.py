@@ -14,8 +14,7 @@ from kspec.model.dtypes import lookup
 from kspec.model.forms.kinds import BY_KEY, LAYOUTS
 from kspec.model.stages import Specialization, Target, key_groups
 from kspec.pipeline import LazySource
-from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import HOST, Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.key_schedule import (

@@ -17,8 +17,7 @@ from kspec.config import cache_dir
 from kspec.host.modules import load_module
 from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource
-from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import HOST, Gpu
 from kspec.runtime.driver.launch import NO_HOST_OPTIONS
 from kspec.runtime.kernels.folding import launch_of
 from kspec.runtime.memory.array_view import ArrayView

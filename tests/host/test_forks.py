@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.locks import make_lock
-from kspec.runtime.once import OnceMap
+from kspec.locks import OnceMap, make_lock
 from tests.host.conftest import held_compiler
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -15,8 +15,8 @@ import pytest
 
 import kspec
 from kspec.host import modules, runtime
+from kspec.locks import RecentMap
 from kspec.runtime.modules import loader
-from kspec.runtime.once import RecentMap
 
 TEXT = """
 __device__ int counter[16];

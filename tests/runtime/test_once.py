@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kspec.runtime.once import OnceMap
+from kspec.locks import OnceMap
 
 
 def test_eight_threads_make_one_value() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kspec.pipeline import prepare_elementwise, prepare_reduction
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.warm_up import WarmUp
+from kspec.runtime.driver.api import WarmUp
 from tests.projects import ROOT, run_python
 
 

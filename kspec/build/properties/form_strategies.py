@@ -29,7 +29,7 @@ from kspec.model.forms.kinds import BY_KEY, PRECOMPILED_AXES, SCAN, SEGMENTS
 from kspec.model.forms.options import indices_of
 from kspec.model.forms.sliding import BOUNDARIES, SHRINK
 from kspec.model.neighbours.windows import VALID
-from kspec.runtime.kernels.accumulators import known_type
+from kspec.runtime.kernels.folding import known_type
 from kspec.spec.base import Example
 from kspec.spec.models import ReductionSpec
 

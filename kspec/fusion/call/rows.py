@@ -26,8 +26,8 @@ from kspec.fusion.rows import RowProgram
 from kspec.model import dtypes
 from kspec.runtime.callcache.cache import CacheInfo, layout_function
 from kspec.runtime.driver import api as driver
+from kspec.runtime.driver.api import most_shared_memory
 from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.function import most_shared_memory
 from kspec.runtime.libraries.array_access import Maker, maker
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import Library, Plain

@@ -17,12 +17,10 @@ from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.infer import Abstract, check_one_device
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
-from kspec.runtime.arguments.opaque import HANDLES, SURFACE, TEXTURE, device_of, kind_of, needs_cuda
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.libraries.lookup import Library, library_of, view_of
-from kspec.runtime.libraries.stream_order import stream_of_call
+from kspec.runtime.libraries.stream_order import DEFAULT_STREAMS, stream_of_call
 from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.strides import Strides
 
@@ -77,6 +75,8 @@ class Operand:
         """The type it binds its placeholder to; None for a scalar."""
         if self.view is not None:
             return self.view.dtype
+        from kspec.runtime.arguments.opaque import TEXTURE, kind_of
+
         return dtypes.TEXTURE.name if kind_of(self.value) == TEXTURE else None
 
     @property
@@ -101,7 +101,11 @@ class Operand:
     @property
     def device(self) -> Device | None:
         """Its device; None for a scalar, and for CuPy's textures, which do not say."""
-        return self.view.device if self.view is not None else device_of(self.value)
+        if self.view is not None:
+            return self.view.device
+        from kspec.runtime.arguments.opaque import device_of
+
+        return device_of(self.value)
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,10 @@ def resolve_stream(call: Call, stream: object) -> int:
     operands = (*call.inputs, *call.outputs)
     libraries = (operand.library for operand in operands)
     handle = stream_of_call(stream, call.library, call.device, libraries)
-    use_on(handle, *(operand.value for operand in operands))
+    if handle not in DEFAULT_STREAMS:
+        from kspec.runtime.memory.device_array import use_on
+
+        use_on(handle, *(operand.value for operand in operands))
     return handle
 
 
@@ -252,6 +259,8 @@ def _operand(
     library = library_of(value)
     where = f"{kernel}: argument {param.name}"
     if library is None:
+        from kspec.runtime.arguments.opaque import HANDLES, kind_of
+
         if kind_of(value) in HANDLES:
             _check_handle(where, kind, param, value, output)
             return Operand(param, value, None, None)
@@ -315,6 +324,8 @@ def check_alignment(where: str, view: ArrayView) -> None:
 
 def _check_handle(where: str, kind: str, param: Param, value: object, output: bool) -> None:
     """Refuse a handle unless it is a texture given as a plain input of an elementwise kernel."""
+    from kspec.runtime.arguments.opaque import SURFACE, kind_of
+
     if output or param.raw or param.non_const:
         raise ArgumentTypeError(f"{where} must be an array, not a {type(value).__name__}")
     if kind_of(value) == SURFACE:
@@ -335,8 +346,11 @@ def _common_device(kernel: str, operands: Sequence[Operand]) -> Device | None:
         if operand.device is not None:
             places.setdefault(operand.device, operand.param.name)
     listed = [f"{name} on {device}" for device, name in places.items()]
-    if HOST in places:
-        unnamed = (one.param.name for one in operands if needs_cuda(one.value))
+    others = [one for one in operands if one.view is None]
+    if HOST in places and others:
+        from kspec.runtime.arguments.opaque import needs_cuda
+
+        unnamed = (one.param.name for one in others if needs_cuda(one.value))
         listed += [f"{name} on a CUDA device" for name in unnamed]
     check_one_device(kernel, listed)
     return next(iter(places), None)

@@ -10,13 +10,14 @@ a driver gets a reason, not a traceback: see `why_unavailable`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from kspec.errors import DriverError, ToolNotFoundError
-from kspec.runtime.driver.warm_up import WarmUp
 
 # What a kernel has done wrong by the time that some later call fails with it, over and over.
 _POISONOUS = frozenset(
@@ -42,7 +43,47 @@ _POISONED = (
 _MOST_CANDIDATES = 8
 # Names of kernels that were launched, those that were checked in full last.
 _launched: dict[str, None] = {}
-# What can be done while the driver starts.
+
+
+class WarmUp:
+    """Tasks that run once, in a thread of their own, while the driver starts.
+
+    That and a context take 0.1 to 0.2 s, in which Python has nothing to do: the bindings release
+    the interpreter's lock.  Each task may be added again and again.
+
+    >>> warm_up, done = WarmUp(), []
+    >>> warm_up.add(lambda: done.append("ready"))
+    >>> thread = warm_up.start()
+    >>> thread.join(); done
+    ['ready']
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[Callable[[], object], None] = {}
+
+    def add(self, task: Callable[[], object]) -> None:
+        """Add a task; one that is there already is not added again."""
+        self._tasks[task] = None
+
+    def start(self) -> threading.Thread | None:
+        """Run the tasks in a new thread and return it; None if there are none."""
+        tasks, self._tasks = self._tasks, {}
+        if not tasks:
+            return None
+        # No daemon: an interpreter that ends must not pull the compiler's library away under it.
+        thread = threading.Thread(target=_run, args=(tuple(tasks),), name="kspec-warm-up")
+        thread.start()
+        return thread
+
+
+def _run(tasks: tuple[Callable[[], object], ...]) -> None:
+    for task in tasks:
+        # The call that needs the result does the same again, and reports the error.
+        with contextlib.suppress(Exception):
+            task()
+
+
+# What `kspec.pipeline` can do before the first lazily compiled kernel is called.
 WARM_UP = WarmUp()
 
 
@@ -167,6 +208,14 @@ def multiprocessors(ordinal: int) -> int:
     driver = _bindings()
     attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
     return int(check(driver.cuDeviceGetAttribute(attribute, check(driver.cuDeviceGet(ordinal)))))
+
+
+@functools.cache
+def most_shared_memory(ordinal: int) -> int:
+    """Return the most bytes of shared memory of a block, static and dynamic."""
+    driver = _bindings()
+    number = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    return int(check(driver.cuDeviceGetAttribute(number, check(driver.cuDeviceGet(ordinal)))))
 
 
 @functools.cache

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
-from kspec.host.limits import MAX_BLOCK_THREADS
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
 from kspec.model.shapes import size_of
@@ -26,8 +25,7 @@ from kspec.runtime.arguments.checks import (
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import is_scheduled_as_host
+from kspec.runtime.driver.device import Device, is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.loop_nest import make_loop
@@ -356,10 +354,13 @@ def _geometry(
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Return the number of blocks, and of threads in each, along every axis."""
     block = min(block_size or schedule.block, size)
-    if block > MAX_BLOCK_THREADS:
-        raise LaunchError(
-            f"{kernel}: block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads"
-        )
+    if block_size:
+        from kspec.host.limits import MAX_BLOCK_THREADS
+
+        if block > MAX_BLOCK_THREADS:
+            raise LaunchError(
+                f"{kernel}: block_size is {block}; a block has at most {MAX_BLOCK_THREADS} threads"
+            )
     if schedule.grid:
         return schedule.grid, (schedule.block, 1, 1)
     chunks = is_scheduled_as_host(device) and schedule.block == 1  # each thread of a CPU takes one
@@ -371,4 +372,6 @@ def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:
     """Return the changes for another number of elements, in blocks of a size that fits any."""
     if growth is None or block_size is None:
         return growth
+    from kspec.host.limits import MAX_BLOCK_THREADS
+
     return growth.in_blocks(block_size) if block_size <= MAX_BLOCK_THREADS else None

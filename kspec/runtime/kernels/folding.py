@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kspec.errors import ArgumentTypeError
+from kspec.model import dtypes
 from kspec.model.declaration import ReductionDeclaration
-from kspec.model.infer import Binding, Inferred, bound_sizes
+from kspec.model.infer import Binding, Inferred, bound_sizes, param_dtype
 from kspec.model.shapes import Shape
-from kspec.model.stages import Specialization
+from kspec.model.stages import Specialization, strided
 from kspec.runtime.arguments.binding import (
     Call,
     Operand,
@@ -28,9 +29,8 @@ from kspec.runtime.callcache.cache import (
     types_of,
 )
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
-from kspec.runtime.kernels.accumulators import exact_size
 from kspec.runtime.kernels.base import GeneratedCallable
 from kspec.runtime.kernels.loop_nest import member_of
 from kspec.runtime.modules.loader import KernelLoader
@@ -40,6 +40,9 @@ from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, co
 if TYPE_CHECKING:
     from kspec.model.neighbours.windows import BoundSizes
     from kspec.runtime.schedules.scan_schedule import ScanSchedule
+
+
+_SLOTS = 256  # accumulators in the shared memory of a strided reduction: kspec::MaxThreads
 
 
 class FormSchedule(Protocol):
@@ -366,3 +369,39 @@ class FormMethod:
 def is_plain(value: object) -> bool:
     """Whether equal values mean the same: True and 2.0 are errors, but equal integers."""
     return type(value) is int or (type(value) is tuple and all(type(one) is int for one in value))
+
+
+def known_size(declaration: ReductionDeclaration, binding: Binding) -> int:
+    """Return the bytes of an accumulator; 0 for a type of the user's."""
+    row = known_type(declaration, binding)
+    return row.itemsize if row else 0
+
+
+def known_type(declaration: ReductionDeclaration, binding: Binding) -> dtypes.DType | None:
+    """Return the type of an accumulator; None for a type of the user's."""
+    name = declaration.accumulator
+    if not name:
+        name = param_dtype(declaration.outputs.params[0], binding)
+        return dtypes.from_ctype(dtypes.lookup(name).accumulator)
+    if name in dict(binding):
+        return dtypes.lookup(dict(binding)[name])
+    return dtypes.from_ctype(name)
+
+
+def exact_size(
+    declaration: ReductionDeclaration, binding: Binding, load: Callable[[str], LoadedKernel]
+) -> int:
+    """Return the bytes of an accumulator on a GPU.
+
+    The size of a user's type is known to the compiler alone. The kernel of the strided layout has
+    room for a number of accumulators in its shared memory, and for nothing else.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the kernel of a layout.
+    """
+    return (
+        known_size(declaration, binding)
+        or load(strided(1)).attributes["shared_size_bytes"] // _SLOTS
+    )

@@ -26,11 +26,11 @@ from typing import Any
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, LoadError
 from kspec.files import resolved
+from kspec.locks import OnceMap
 from kspec.model.forms.kinds import FORMS, REDUCE
 from kspec.runtime.kernels.base import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.once import OnceMap
 
 Kernel = ElementwiseCallable | ReductionCallable
 _SHOWN = 12  # digits of a digest in messages

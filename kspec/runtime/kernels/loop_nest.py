@@ -19,8 +19,7 @@ from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
 from kspec.runtime.arguments.binding import Operand, raw_ndims
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import is_scheduled_as_host
+from kspec.runtime.driver.device import Device, is_scheduled_as_host
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import (

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError
+from kspec.locks import OnceMap
 from kspec.model.checks import NO_CHECKS, Checks
 from kspec.model.infer import Binding, bind_types, bound_sizes, output_shapes, reduction_loop
 from kspec.model.shapes import Shape, check_not_empty, normalize_axes, reduced_shape
@@ -29,9 +30,8 @@ from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.driver.device import Device
-from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
-from kspec.runtime.kernels.accumulators import known_size
+from kspec.runtime.driver.device import Device, is_scheduled_as_host, multiprocessors_of
+from kspec.runtime.kernels.folding import known_size
 from kspec.runtime.kernels.partials import (
     ALIGNMENT,
     BYTES,
@@ -44,14 +44,12 @@ from kspec.runtime.kernels.partials import (
     operand_of,
 )
 from kspec.runtime.kernels.reduction import ReductionCallable, split_axes
-from kspec.runtime.libraries.conversions import asnumpy
-from kspec.runtime.libraries.lookup import Library
+from kspec.runtime.libraries.lookup import Library, asnumpy
 from kspec.runtime.libraries.stream_order import after_launch, stream_of_call
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import c_strides
 from kspec.runtime.memory.copy import copy_bytes
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.once import OnceMap
 from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
 from kspec.runtime.schedules.reductions.strided import choose_host, choose_ordered, choose_strided
 from kspec.runtime.schedules.strides import Axes

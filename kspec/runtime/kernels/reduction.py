@@ -24,10 +24,9 @@ from kspec.runtime.arguments.checks import (
 )
 from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.gpu import is_scheduled_as_host, multiprocessors_of
+from kspec.runtime.driver.device import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
-from kspec.runtime.kernels.accumulators import known_size
-from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain
+from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain, known_size
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.schedules.reductions.sharing import (
@@ -49,8 +48,13 @@ if TYPE_CHECKING:
         pass
 
 else:
+    _OtherForms = FoldingCallable
 
-    class _OtherForms(FoldingCallable):
+
+class ReductionCallable(_OtherForms):
+    """A reduction kernel that can be called."""
+
+    if not TYPE_CHECKING:  # which knows them from their classes
         scan = FormMethod("scan", "ScanCallable")
         prepare_scan = FormMethod("scan", "ScanCallable")
         segments = FormMethod("segments", "SegmentsCallable")
@@ -63,10 +67,6 @@ else:
         window = FormMethod("window", "WindowCallable")
         with_size = FormMethod("window", "WindowCallable")
         prepare_window = FormMethod("window", "WindowCallable")
-
-
-class ReductionCallable(_OtherForms):
-    """A reduction kernel that can be called."""
 
     def __call__(
         self,

@@ -1,9 +1,11 @@
-"""Whose array an argument is.
+"""Whose array an argument is, and copies of arrays of any library.
 
 >>> import numpy as np
 >>> library = library_of(np.zeros(3))
 >>> library.name, str(library.view(np.zeros(3)).device)
 ('numpy', 'host')
+>>> asnumpy(asarray(np.arange(3, dtype=np.float32), device="host"))
+array([0., 1., 2.], dtype=float32)
 
 `kspec.runtime.libraries.registry` and `protocol_libraries` have the libraries, `protocols` what
 serves all others; `order` says which stream a call is queued on.
@@ -19,18 +21,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError
-from kspec.runtime.driver.device import Device
-from kspec.runtime.libraries.registry import CuPy, Library, NumPy, Own, Plain, Torch
+from kspec.runtime.driver.device import Device, parse_device
+from kspec.runtime.libraries.registry import (
+    CuPy,
+    Library,
+    NumPy,
+    Own,
+    Plain,
+    Torch,
+    check_no_mask,
+)
 from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.memory.device_array import show
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kspec.runtime.libraries.protocols import CudaArrayInterface
+    from kspec.runtime.memory.device_array import DeviceArray
 
 __all__ = [
     "Library",
+    "asarray",
+    "asnumpy",
     "default_library",
     "library_of",
     "overriding",
@@ -49,6 +61,8 @@ class CuPyConvertible(Plain):
 
     def view(self, array: Any) -> ArrayView:
         """Return the view of its array."""
+        from kspec.runtime.memory.device_array import show
+
         inner = array.__cupy_get_ndarray__()
         library = library_of(inner)
         if library is None or library is self:
@@ -152,3 +166,65 @@ def overriding(values: Iterable[object]) -> Any:
     ``value.__cupy_override_elementwise_kernel__(kernel, *args, **keywords)``.
     """
     return next((value for value in values if _overrides(type(value))), None)  # type: ignore[arg-type]
+
+
+def asarray(
+    values: Any, dtype: npt.DTypeLike | None = None, device: Device | str | None = None
+) -> DeviceArray:
+    """Return a C-ordered copy of `values` on a device.
+
+    Parameters
+    ----------
+    values : array_like
+        An array of any library, or anything `numpy.asarray` accepts; a `DeviceArray` is returned
+        as it is when dtype and device already fit, and copied otherwise. Copies of arrays on GPUs
+        go through the memory of the host.
+    dtype : dtype, optional
+        Default: that of `values`.
+    device : {"host", "cuda", "cuda:N"}, optional
+        Default: the current CUDA device if there is one, else the host.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For what kernels take no elements of: a masked array, a sparse or a quantised tensor.
+    """
+    from kspec.runtime.memory.device_array import DeviceArray, as_element_dtype, from_numpy
+
+    check_no_mask(values)
+    wanted = None if dtype is None else as_element_dtype(dtype)
+    if isinstance(values, DeviceArray):
+        same_dtype = wanted is None or wanted == values.dtype
+        if same_dtype and (device is None or parse_device(device) == values.device):
+            return values
+    if not isinstance(values, np.ndarray) and library_of(values) is not None:
+        values = asnumpy(values)
+    return from_numpy(np.asarray(values, wanted), device)
+
+
+def asnumpy(array: Any) -> npt.NDArray[Any]:
+    """Return a NumPy copy of an array, once everything queued on its device has run.
+
+    Parameters
+    ----------
+    array : array_like
+        An array of any library on any device, a tensor that requires grad among them, or anything
+        that `numpy.array` understands, so that code can be written for all of them.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For other objects: an arbitrary one, a masked array, a sparse or a quantised tensor.
+    ToolNotFoundError
+        For bfloat16 and other small floats where ml_dtypes, which NumPy has them from, is missing.
+    """
+    library = library_of(array)
+    if library is not None:
+        return library.numpy(array)
+    copied: npt.NDArray[Any] = np.array(array)
+    if copied.dtype == object and copied.shape == ():
+        raise ArgumentTypeError(
+            f"{type(array).__name__} is not an array; pass an array of any library, a list or a "
+            "number"
+        )
+    return copied

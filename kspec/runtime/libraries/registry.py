@@ -22,9 +22,7 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import HOST, Device
-from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
-from kspec.runtime.memory.device_array import DeviceArray
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -288,7 +286,8 @@ class Own(Plain):
 
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type are kspec's own arrays."""
-        return issubclass(kind, DeviceArray)
+        own = sys.modules.get("kspec.runtime.memory.device_array")
+        return own is not None and issubclass(kind, own.DeviceArray)
 
     def view(self, array: Any) -> ArrayView:
         """Return the place of the array's elements."""
@@ -298,7 +297,9 @@ class Own(Plain):
 
     def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
         """Return a new array."""
-        return arrays.empty(shape, numpy_dtype(dtype), device)
+        from kspec.runtime.memory.device_array import empty
+
+        return empty(shape, numpy_dtype(dtype), device)
 
     def stream(self, device: Device) -> int:
         """Return 0, the legacy default stream."""
@@ -314,4 +315,6 @@ class Own(Plain):
 
 def copy_of(view: ArrayView) -> npt.NDArray[Any]:
     """Return a NumPy copy of an array, once everything queued on its device has run."""
-    return arrays.fetch(view.ptr, view.shape, view.strides, numpy_dtype(view.dtype), view.device)
+    from kspec.runtime.memory.device_array import fetch
+
+    return fetch(view.ptr, view.shape, view.strides, numpy_dtype(view.dtype), view.device)

@@ -24,7 +24,7 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import Library
 
-_DEFAULT = (0, driver_streams.LEGACY_STREAM)
+DEFAULT_STREAMS = (0, driver_streams.LEGACY_STREAM)
 
 
 def stream_of_call(
@@ -71,7 +71,7 @@ def stream_of_call(
 
 def follow(ordinal: int, stream: int, other: int) -> None:
     """Let a stream wait for another one, unless they are the same or become part of graphs."""
-    if stream == other or (stream in _DEFAULT and other in _DEFAULT):
+    if stream == other or (stream in DEFAULT_STREAMS and other in DEFAULT_STREAMS):
         return
     if driver_streams.is_capturing(ordinal, stream) or driver_streams.is_capturing(ordinal, other):
         return
@@ -103,7 +103,7 @@ def after_launch(
         theirs = library.stream(device)
         if library.borrowed:
             library.keep(group, device, stream)
-        elif stream != theirs and not (stream in _DEFAULT and theirs in _DEFAULT):
+        elif stream != theirs and not (stream in DEFAULT_STREAMS and theirs in DEFAULT_STREAMS):
             if not given:
                 follow(device.ordinal, theirs, stream)
             elif not driver_streams.is_capturing(device.ordinal, stream):

@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.locks import make_lock
+from kspec.locks import OnceMap, make_lock
 from kspec.runtime.driver import stream as driver_streams
-from kspec.runtime.once import OnceMap
 
 
 class DeferredRelease:

@@ -21,7 +21,7 @@ class KernelAttributes:
     """Base of kernels whose attributes can be read.
 
     They are those on the current CUDA device, or on the host device if there is none; reading one
-    compiles the kernel. `kspec.runtime.driver.function` has the driver's names.
+    compiles the kernel. `kspec.runtime.driver.module` has the driver's names.
     """
 
     _shared_limit: int | None = None

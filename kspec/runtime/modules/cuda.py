@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
-from kspec.locks import make_lock
+from kspec.locks import RecentMap, make_lock
 from kspec.model.stages import Image
 from kspec.runtime.driver import api as driver
-from kspec.runtime.driver import function as driver_function
+from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import (
@@ -24,7 +24,6 @@ from kspec.runtime.driver.launch_ex import (
 )
 from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules.module import check_parameters, check_resources, launch_in_full, readable
-from kspec.runtime.once import RecentMap
 from kspec.runtime.schedules.marshal import PackedParameters
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class CudaKernel:
         self._module = module
         self._function = function
         self.modes: tuple[str, ...] = ()
-        self.parameter_sizes = driver_function.parameter_sizes(module.ordinal, function)
+        self.parameter_sizes = driver_module.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told
         self._telling = make_lock()
@@ -69,8 +68,8 @@ class CudaKernel:
     @functools.cached_property
     def attributes(self) -> dict[str, int]:
         """Resources of the kernel, and limits of its launches, before anybody changed them."""
-        read = functools.partial(driver_function.attribute, self.ordinal, self._function)
-        return {name: read(name) for name in driver_function.ATTRIBUTES}
+        read = functools.partial(driver_module.attribute, self.ordinal, self._function)
+        return {name: read(name) for name in driver_module.ATTRIBUTES}
 
     def allow_shared_memory(self, nbytes: int) -> None:
         """Allow launches with so much dynamic shared memory, and with less."""
@@ -79,7 +78,7 @@ class CudaKernel:
             if 0 <= nbytes <= max(self._shared_limit, self.attributes[name]):
                 return
             try:
-                driver_function.set_attribute(self.ordinal, self._function, name, nbytes)
+                driver_module.set_attribute(self.ordinal, self._function, name, nbytes)
             except DriverError as error:
                 asked = f"{self._label}: {nbytes} bytes of dynamic shared memory"
                 text = f"{error.explanation}: {asked}"
@@ -146,16 +145,14 @@ class CudaKernel:
             self.allow_shared_memory(shared_mem)
             if cluster > 1:
                 self._allow_cluster(cluster)
-            self._resident[key] = driver_function.resident_blocks(
-                self.ordinal, self._function, *key
-            )
+            self._resident[key] = driver_module.resident_blocks(self.ordinal, self._function, *key)
         return self._resident[key]
 
     def _checked(self, launch: Launch, params: PackedParameters) -> Launch:
         """Check a launch and allow the kernel what it needs for it."""
         driver.note_launch(self._label)
         check_parameters(self, params)
-        check_resources(self, launch, driver_function.most_shared_memory(self.ordinal))
+        check_resources(self, launch, driver.most_shared_memory(self.ordinal))
         if launch.shared_limit is not None:
             self.allow_shared_memory(launch.shared_mem)
         if launch.cluster is not None or launch.pdl:
@@ -177,7 +174,7 @@ class CudaKernel:
 
     def _allow_cluster(self, blocks: int) -> None:
         if blocks > _PORTABLE_CLUSTER:
-            driver_function.allow_large_clusters(self.ordinal, self._function)
+            driver_module.allow_large_clusters(self.ordinal, self._function)
 
     def _check_residency(self, launch: Launch) -> None:
         """Raise `LaunchError` for more blocks than wait for each other without a deadlock."""

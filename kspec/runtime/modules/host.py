@@ -12,9 +12,7 @@ from kspec.host import modules
 from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
 from kspec.model.checks import PRINTED, Reviewer
 from kspec.model.stages import Figures, Image, MachineCode
-from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.function import ATTRIBUTES
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.device import HOST, gpu_of
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.modules.module import (
     LoadedModule,
@@ -64,6 +62,8 @@ class HostKernel:
     @property
     def attributes(self) -> dict[str, int]:
         """Limits like those of a GPU; what a CPU has none of, registers among them, is 0."""
+        from kspec.runtime.driver.module import ATTRIBUTES
+
         return dict.fromkeys(ATTRIBUTES, 0) | {
             "max_threads_per_block": MAX_BLOCK_THREADS,
             "max_dynamic_shared_size_bytes": _DYNAMIC_SHARED,

@@ -10,12 +10,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
+from kspec.locks import OnceMap, RecentMap
 from kspec.model.checks import AS_GPU, REVIEW, current_checks
 from kspec.model.stages import Image, RawSymbol, Specialization
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.modules.load import load_module
 from kspec.runtime.modules.module import LoadedKernel, LoadedModule
 from kspec.runtime.modules.provider import (
     Provider,
@@ -26,7 +26,6 @@ from kspec.runtime.modules.provider import (
     machine_code_of,
     source_of,
 )
-from kspec.runtime.once import OnceMap, RecentMap
 
 _Key = tuple[Wanted, Device, tuple[str, ...]]
 
@@ -295,6 +294,31 @@ class KernelLoader:
     ) -> LoadedModule:
         key = (id(image), device)
         return self._modules.get_or_make(key, lambda: (image, load_module(image, device, home)))[1]
+
+
+def load_module(image: Image, device: Device, home: LoadedModule | None = None) -> LoadedModule:
+    """Load an image on a device.
+
+    Parameters
+    ----------
+    image, device
+        What, and where.
+    home : LoadedModule, optional
+        On the host device: the same source not instrumented, which keeps the global variables.
+
+    Raises
+    ------
+    LoadError
+        If the device or its driver cannot run it.
+    """
+    # A process that runs kernels on one kind of device does not import the other.
+    if device.is_host:
+        from kspec.runtime.modules.host import HostModule
+
+        return HostModule(image, home)
+    from kspec.runtime.modules.cuda import CudaModule
+
+    return CudaModule(image, device.ordinal)
 
 
 def _is_shared(image: Image, device: Device, sanitize: tuple[str, ...]) -> bool:

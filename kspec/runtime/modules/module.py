@@ -1,7 +1,7 @@
 """Interface of loaded images and their kernels on either kind of device, with the common checks.
 
 `kspec.runtime.modules.cuda` and `kspec.runtime.modules.host` are the two kinds;
-`kspec.runtime.modules.load` chooses.
+`kspec.runtime.modules.loader` chooses.
 """
 
 from __future__ import annotations

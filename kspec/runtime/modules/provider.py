@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kspec import config
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, ToolNotFoundError, ToolStoppedError
+from kspec.locks import OnceMap
 from kspec.model.stages import (
     CudaSource,
     Figures,
@@ -25,7 +26,6 @@ from kspec.model.stages import (
 )
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device
-from kspec.runtime.once import OnceMap
 
 if TYPE_CHECKING:
     from kspec.compiler import ImageCache

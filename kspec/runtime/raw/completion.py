@@ -20,9 +20,10 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression
 from kspec.model.raw.launch_rules import evaluate
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.driver.launch import LaunchOptions, about, make_launch, three
+from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.memory.array_view import numpy_dtype
 from kspec.runtime.raw.outputs import NewOutputs
+from kspec.runtime.raw.sizes import about, make_launch, three
 from kspec.runtime.raw.typed_args import declared_arguments, pack_declared
 from kspec.runtime.raw.untyped_args import RawArgument
 

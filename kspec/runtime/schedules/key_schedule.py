@@ -29,7 +29,7 @@ from kspec.model.stages import (
     key_sorted,
     strided_capacity,
 )
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS

@@ -16,7 +16,7 @@ from kspec.model.forms.sliding import SHRINK, SlidingAxis
 from kspec.model.neighbours import windows
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import rolling, strided_capacity
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
 from kspec.runtime.schedules.strides import Axes, Strides

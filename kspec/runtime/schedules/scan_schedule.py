@@ -21,7 +21,7 @@ from kspec.model.stages import (
     scan_waves,
     strided_capacity,
 )
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.strides import Axes, Strides

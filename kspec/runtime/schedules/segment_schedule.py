@@ -15,7 +15,7 @@ from kspec import config
 from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.stages import pack_size, segment_columns, segment_lines, strided_capacity
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.memory.array_view import ArrayView
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.elementwise_schedule import Member

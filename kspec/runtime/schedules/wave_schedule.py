@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size
-from kspec.runtime.driver.gpu import Gpu
+from kspec.runtime.driver.device import Gpu
 from kspec.runtime.schedules.elementwise_schedule import Member
 
 _TEAM, _TEAMS = 256, 2  # threads; and a warp that listens to other blocks

@@ -15,10 +15,10 @@ import pytest
 import kspec
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import module as driver_module
-from kspec.runtime.driver.launch import make_launch
 from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules import cuda
 from kspec.runtime.modules.cuda import CudaKernel
+from kspec.runtime.raw.sizes import make_launch
 from kspec.runtime.schedules.marshal import PackedParameters
 
 SUCCESS = SimpleNamespace(value=0)
@@ -94,7 +94,7 @@ class TestImitated:
         assert not driver_module._dropped
 
     def kernel(self, monkeypatch: pytest.MonkeyPatch) -> CudaKernel:
-        monkeypatch.setattr(cuda.driver_function, "parameter_sizes", lambda *given: ())
+        monkeypatch.setattr(cuda.driver_module, "parameter_sizes", lambda *given: ())
         monkeypatch.setattr(CudaKernel, "_checked", lambda self, launch, params: launch)
         return CudaKernel(DriverModule(0, b"code"), "f", 7)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.locks import OnceMap
 from kspec.model.stages import RawSymbol
 from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import stream as driver_streams
@@ -20,7 +21,6 @@ from kspec.runtime.libraries import stream_order
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import CuPy, Own, Torch
 from kspec.runtime.memory import deferred_release
-from kspec.runtime.once import OnceMap
 from tests.runtime.exporters import CudaInterface, Exporter
 from tests.runtime.memory_driver import GPU, OTHER, SIDE, FakeDriver, memory
 

@@ -13,11 +13,11 @@ import pytest
 
 import kspec
 from kspec.model.stages import Image
-from kspec.runtime.driver import function as driver_function
 from kspec.runtime.driver import module as driver_module
-from kspec.runtime.driver.launch import Launch, LaunchOptions, make_launch
+from kspec.runtime.driver.launch import Launch, LaunchOptions
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
 from kspec.runtime.modules.module import readable
+from kspec.runtime.raw.sizes import make_launch
 from kspec.runtime.schedules.marshal import PackedParameters
 from tests.devices import ArrayDevice
 
@@ -66,7 +66,7 @@ class TestReading:
     @pytest.mark.gpu
     def test_on_a_gpu(self) -> None:
         small = kspec.RawModule(code=CODE).get_function("small")
-        major, minor = driver_function.driver.compute_capability(0)
+        major, minor = driver_module.driver.compute_capability(0)
         assert small.max_threads_per_block == 64
         assert small.shared_size_bytes >= 1024
         assert small.binary_version == small.ptx_version == 10 * major + minor
@@ -189,15 +189,15 @@ class TestTooLarge:
             "attribute": lambda ordinal, function, name: values[name],
             "set_attribute": lambda *given: told.append(given[2:]),
             "allow_large_clusters": lambda *given: told.append("large"),
-            "most_shared_memory": lambda ordinal: 232448,
             "parameter_sizes": lambda ordinal, function: None,
         }
         for name, function in fake.items():
-            monkeypatch.setattr(driver_function, name, function)
+            monkeypatch.setattr(driver_module, name, function)
         monkeypatch.setattr(
-            driver_function.driver, "compute_capability", lambda ordinal: self.capability
+            driver_module.driver, "compute_capability", lambda ordinal: self.capability
         )
-        monkeypatch.setattr(driver_function.driver, "device_name", lambda ordinal: "GPU")
+        monkeypatch.setattr(driver_module.driver, "device_name", lambda ordinal: "GPU")
+        monkeypatch.setattr(driver_module.driver, "most_shared_memory", lambda ordinal: 232448)
         made = CudaKernel(SimpleNamespace(ordinal=0), "_Z4axpyIfEvPT_", 7)  # type: ignore[arg-type]
         made.told = told  # type: ignore[attr-defined]
         yield made
@@ -225,7 +225,7 @@ class TestTooLarge:
         def refuse(*given: Any) -> None:
             raise kspec.DriverError("CUDA_ERROR_INVALID_VALUE", "invalid argument", 1)
 
-        monkeypatch.setattr(driver_function, "set_attribute", refuse)
+        monkeypatch.setattr(driver_module, "set_attribute", refuse)
         with pytest.raises(kspec.DriverError, match="invalid argument: axpy: 300000 bytes of"):
             kernel.allow_shared_memory(300_000)
 

@@ -10,10 +10,9 @@ from kspec.model.forms.kinds import BY_KEY
 from kspec.model.infer import Inferred
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
-from kspec.runtime.kernels.accumulators import known_type
-from kspec.runtime.kernels.folding import FoldingCallable, is_plain
+from kspec.runtime.kernels.folding import FoldingCallable, is_plain, known_type
 from kspec.runtime.kernels.forms.indices import check_beside
 
 if TYPE_CHECKING:

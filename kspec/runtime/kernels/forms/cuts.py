@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, ShapeError
-from kspec.runtime.libraries.conversions import asnumpy
-from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.libraries.lookup import asnumpy, library_of
 
 
 @dataclass(frozen=True)

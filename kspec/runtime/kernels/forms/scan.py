@@ -13,7 +13,7 @@ from kspec.model.shapes import flag
 from kspec.model.stages import continued
 from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of

@@ -48,8 +48,7 @@ from kspec.runtime.kernels.partials import (
     operand_of,
 )
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.libraries.conversions import asarray
-from kspec.runtime.libraries.lookup import Library
+from kspec.runtime.libraries.lookup import Library, asarray
 from kspec.runtime.schedules.key_schedule import KEYS, PROGRESS, KeySchedule, counted_size
 from kspec.runtime.schedules.reductions.sharing import MAX_ACCUMULATOR
 from kspec.runtime.schedules.scan_schedule import ScanSchedule

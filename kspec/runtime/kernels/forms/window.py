@@ -9,7 +9,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.model.forms.kinds import WINDOW
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.prepared import Prepared
-from kspec.runtime.driver.gpu import gpu_of
+from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
