@@ -16,9 +16,9 @@ from kspec.build.report.lock import FILE_NAME, read_lock
 from kspec.build.report.page import page_context, render_page
 from kspec.build.report.table import ELEMENTWISE_THREADS, REDUCTION_THREADS, make_report
 from kspec.model.stages import COLUMNS, FLAT, LINES, ROWS, TILES
-from kspec.runtime.schedules import elementwise_schedule
+from kspec.runtime.schedules import elementwise_schedule, reductions
 from kspec.runtime.schedules.occupancy import Occupancy, occupancy
-from kspec.runtime.schedules.reductions import columns, lines, strided
+from kspec.runtime.schedules.reductions import columns, lines
 from tests.projects import ROOT, SHIFTS, write_project
 
 
@@ -70,7 +70,7 @@ class TestOccupancy:
         assert ELEMENTWISE_THREADS[FLAT] == elementwise_schedule._FLAT_THREADS
         assert ELEMENTWISE_THREADS[ROWS] == elementwise_schedule._ROW_THREADS
         assert ELEMENTWISE_THREADS[TILES] == elementwise_schedule._TILE_THREADS
-        assert REDUCTION_THREADS["strided"] == strided._THREADS
+        assert REDUCTION_THREADS["strided"] == reductions._THREADS
         assert REDUCTION_THREADS[LINES] == lines._MOST_THREADS[LINES]
         assert REDUCTION_THREADS[COLUMNS] == columns._THREADS
 

@@ -50,8 +50,12 @@ from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory.array_view import c_strides
 from kspec.runtime.memory.copy import copy_bytes
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
-from kspec.runtime.schedules.reductions.strided import choose_host, choose_ordered, choose_strided
+from kspec.runtime.schedules.reductions import (
+    ReductionSchedule,
+    choose_host,
+    choose_ordered,
+    choose_strided,
+)
 from kspec.runtime.schedules.strides import Axes
 
 

@@ -29,7 +29,7 @@ from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import Library, library_of
 from kspec.runtime.memory.array_view import ArrayView, c_strides
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
+from kspec.runtime.schedules.reductions import ReductionSchedule
 
 BYTES = "uint8"
 ALIGNMENT = 16  # of an accumulator

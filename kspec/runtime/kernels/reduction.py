@@ -29,10 +29,12 @@ from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain, known_size
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.reductions.sharing import (
+from kspec.runtime.schedules.reductions import (
     MAX_ACCUMULATOR,
     ReductionSchedule,
     Sharing,
+    choose_host,
+    choose_strided,
 )
 from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
@@ -284,13 +286,10 @@ class ReductionCallable(_OtherForms):
             return load(layout_tag).resident_blocks(threads)
 
         if is_scheduled_as_host(call.device):
-            from kspec.runtime.schedules.reductions.strided import choose_host
-
             schedule = choose_host(kept_axes, reduced_axes)
             return schedule, load(schedule.layout)
         count = multiprocessors_of(call.device)
         if self.declaration.has_core:
-            from kspec.runtime.schedules.reductions.strided import choose_strided
             from kspec.runtime.schedules.sweep_schedule import choose_sweep
 
             items = [item_member(operand, binding) for operand in inputs]

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size, strided_capacity
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reductions.sharing import (
+from kspec.runtime.schedules.reductions import (
     MAX_ACCUMULATOR,
     Reader,
     ReductionSchedule,
     Resident,
     Sharing,
+    StridedReader,
 )
-from kspec.runtime.schedules.reductions.strided import StridedReader
 from kspec.runtime.schedules.strides import Axes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from kspec.model.stages import sweep
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.item_schedule import ItemMember
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule, Resident
+from kspec.runtime.schedules.reductions import ReductionSchedule, Resident
 from kspec.runtime.schedules.strides import Axes
 
 _THREADS = 256  # kspec::MaxThreads

@@ -21,7 +21,7 @@ from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, pack_size
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.memory.array_view import ArrayView, c_strides, numpy_dtype
-from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import marshal, reductions
 from kspec.runtime.schedules.elementwise_schedule import (
     Member,
     _strided_schedule,
@@ -29,7 +29,6 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
 )
 from kspec.runtime.schedules.reduction_schedule import ReductionLoop
-from kspec.runtime.schedules.reductions import strided
 from kspec.runtime.schedules.strides import Axes
 from kspec.runtime.schedules.window_schedule import (
     boundary_value,
@@ -112,7 +111,7 @@ PACKED = {
     "kspec::Elements<kspec::Tiles, 2>": choose(
         Axes((64, 64), ((256, 4), (4, 256))), [FLOAT, RESULT], 4096
     ).elements,
-    "kspec::Reduction<kspec::Strided<8>, 2, 1>": strided.choose_host(
+    "kspec::Reduction<kspec::Strided<8>, 2, 1>": reductions.choose_host(
         Axes((3,), ((4,),) * 3), Axes((2,), ((4,),) * 2)
     ).pack(0),
     "kspec::Reduction<kspec::Lines, 2, 1>": ReductionLoop(

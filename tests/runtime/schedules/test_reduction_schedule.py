@@ -11,8 +11,7 @@ from kspec.model.stages import COLUMNS, LINES, SHORT_LINES
 from kspec.runtime.schedules import strides as layout
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reduction_schedule import ReductionLoop
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule
-from kspec.runtime.schedules.reductions.strided import choose_host
+from kspec.runtime.schedules.reductions import ReductionSchedule, choose_host
 from kspec.runtime.schedules.strides import Axes
 
 SMS = 132  # of an H200

@@ -28,7 +28,7 @@ from kspec.runtime.kernels import reduction
 from kspec.runtime.schedules import elementwise_schedule
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reduction_schedule import ReductionLoop
-from kspec.runtime.schedules.reductions.sharing import ReductionSchedule, Sharing
+from kspec.runtime.schedules.reductions import ReductionSchedule, Sharing
 from tests.runtime.schedules.test_layouts import ELEMENTWISE, REDUCTIONS, layouts, numbers
 
 __all__ = ["layouts"]  # a fixture

@@ -163,7 +163,7 @@ class ByKeyCallable(FoldingCallable):
         `counted`: whether the elements of each key are counted.
         """
         from kspec.runtime.schedules.key_schedule import Joined, Keyed, choose_keys
-        from kspec.runtime.schedules.reductions.sharing import MAX_ACCUMULATOR
+        from kspec.runtime.schedules.reductions import MAX_ACCUMULATOR
 
         shape, binding = inferred.loop, inferred.binding
         looped = [operand for operand in call.inputs if not operand.param.raw]

@@ -15,7 +15,7 @@ from functools import cached_property
 from kspec.dataclass import dataclass
 from kspec.model.stages import LINES, SHORT_LINES
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.reductions.sharing import (
+from kspec.runtime.schedules.reductions import (
     MAX_SPLITS,
     ReductionSchedule,
     Resident,
