@@ -13,7 +13,7 @@ from benchmarks.machines import address_of
 from kspec.compiler import compile_source
 from kspec.compiler.target import target_for_capability
 from kspec.model.stages import CudaSource
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.module import DriverModule
 
 CODE = """

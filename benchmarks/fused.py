@@ -19,7 +19,7 @@ from benchmarks.machines import Machine
 from benchmarks.references import as_tensor
 from benchmarks.results import Figure, Throughput
 from benchmarks.timing import Call
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 SECTION = "fuse"
 ROWS = "fuse rows"

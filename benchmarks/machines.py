@@ -25,7 +25,7 @@ from benchmarks.operands import FULL_SIZE
 from benchmarks.references import ArrayModuleOps, Ops, TorchOps
 from benchmarks.timing import Call, Sample, garbage_collection_off, repetitions, summarise
 from kspec.compiler.target import target_for_capability
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _COPY_BYTES = 2**30
 _HOST_COPY_BYTES = 2**26

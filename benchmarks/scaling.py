@@ -23,7 +23,7 @@ from benchmarks.machines import Machine
 from benchmarks.results import Scaling
 from benchmarks.timing import Sample, garbage_collection_off, summarise
 from kspec import sharded
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 COUNTS = (1, 2)
 _ROUNDS = 9

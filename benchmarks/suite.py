@@ -33,7 +33,7 @@ from benchmarks.machines import Machine
 from benchmarks.overhead import CALLS, run_call
 from benchmarks.results import Figure, Journal, Overhead, Results, Scaling, Throughput
 from benchmarks.throughput import Runner, beside_peers
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 CASES: tuple[Case, ...] = (
     *elementwise_cases.CASES,

@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     from kspec.reviews.call import review, reviewing
     from kspec.reviews.review import Review
     from kspec.runtime import texture
-    from kspec.runtime.callcache.cache import CacheInfo
+    from kspec.runtime.callcache import CacheInfo
     from kspec.runtime.driver.device import Device, devices
     from kspec.runtime.libraries.lookup import asarray, asnumpy
-    from kspec.runtime.memory.array_view import make_aligned_dtype
+    from kspec.runtime.memory import make_aligned_dtype
     from kspec.runtime.memory.device_array import DeviceArray, empty, zeros
     from kspec.runtime.memory.pool import MemoryPool, memory_pool
     from kspec.runtime.raw.kernel import RawKernel, RawModule
@@ -124,11 +124,11 @@ _HOMES = {
     "kspec.fusion.call": ("Fused", "fuse"),
     "kspec.runtime.memory.device_array": ("DeviceArray", "empty", "zeros"),
     "kspec.runtime.libraries.lookup": ("asarray", "asnumpy"),
-    "kspec.runtime.callcache.cache": ("CacheInfo",),
+    "kspec.runtime.callcache": ("CacheInfo",),
     "kspec.runtime.driver.device": ("Device", "devices"),
     "kspec.runtime.memory.pool": ("MemoryPool", "memory_pool"),
     "kspec.runtime.raw.kernel": ("RawKernel", "RawModule"),
-    "kspec.runtime.memory.array_view": ("make_aligned_dtype",),
+    "kspec.runtime.memory": ("make_aligned_dtype",),
 }
 _PACKAGES = {"jit": "kspec.jit", "texture": "kspec.runtime.texture"}
 # What declaring kernels needs, and calling generated ones does not.

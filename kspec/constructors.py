@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kspec.model import dtypes
 from kspec.pipeline import LazySource, Source, declare, loader_of, spec_of
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
 

@@ -12,7 +12,6 @@ while the driver starts, whichever comes first.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,17 +22,12 @@ from kspec.compiler import memo
 from kspec.dataclass import dataclass
 from kspec.errors import KspecError
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.provider import CompilingProvider, Wanted, made_in_python, user_cache
 
 if TYPE_CHECKING:
     from kspec.spec.models import Spec
-
-# Modules that calls on the host device do not need.
-_LAUNCHING = (
-    *("compiler.cuda.toolkit", "runtime.modules.cuda", "runtime.schedules.reduction_schedule"),
-)
 
 for _library in ("pydantic", "jinja2"):
     if importlib.util.find_spec(_library) is None:
@@ -150,8 +144,9 @@ def loader_of(source: Source) -> KernelLoader:
 
 def prepare_noted() -> None:
     """Import the modules of a first launch on a GPU whose kernel was compiled before."""
-    for name in _LAUNCHING:
-        importlib.import_module(f"kspec.{name}")
+    import kspec.compiler.cuda
+    import kspec.runtime.modules.cuda
+    import kspec.runtime.schedules.reduction_schedule  # noqa: F401
 
 
 def prepare_elementwise() -> None:

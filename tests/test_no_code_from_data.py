@@ -28,7 +28,7 @@ EVALUATING = {
     "eval": {"build/properties/examples.py", "model/raw/launch_rules.py"},
     # Call paths of kernels: text that these modules write, of positions and dtypes.  Constructors
     # of our dataclasses: of the names of their fields.
-    "exec": {"runtime/callcache/cache.py", "dataclass.py"},
+    "exec": {"runtime/callcache/__init__.py", "dataclass.py"},
     # The same text; whether a `reference` parses; whether a launch rule is nested too deeply.
     "compile": {"runtime/callcache/codegen.py", "spec/rules.py", "model/raw/expressions.py"},
     "__import__": set(),

@@ -33,7 +33,7 @@ from benchmarks.review.cases import raw_cases
 from benchmarks.review.profile import METRICS, read_report
 from benchmarks.review.shipped import Call, shipped_calls
 from kspec.compiler.options import CompileOptions
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _SCRIPT = "benchmarks.review.measure"
 _LINES = ("-lineinfo",)

@@ -321,7 +321,7 @@ def native_targets() -> tuple[Target, ...]:
         If there is none, or no driver.
     """
     # The only part of a build that asks a driver, and only if it is told to.
-    from kspec.runtime.driver import api as driver
+    from kspec.runtime import driver
 
     reason = driver.why_unavailable()
     if reason:

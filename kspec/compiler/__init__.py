@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kspec.compiler.cache.images import ImageCache
+    from kspec.compiler.cache import ImageCache
     from kspec.compiler.compilation import (
         cached_image,
         compile_source,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kspec.compiler.key import image_key
 
 _HOME_OF = {
-    "ImageCache": "kspec.compiler.cache.images",
+    "ImageCache": "kspec.compiler.cache",
     "cached_image": "kspec.compiler.compilation",
     "compile_source": "kspec.compiler.compilation",
     "image_key": "kspec.compiler.key",

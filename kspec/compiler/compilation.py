@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kspec.compiler import headers, memo
-from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache import ImageCache
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.cuda.cubin import with_code_sizes
 from kspec.compiler.key import carried_key, placed_key

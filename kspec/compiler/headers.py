@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.carrying import Collected, collect, read_header
-from kspec.compiler.cuda.toolkit import HEADERS, find_headers, headers_in_wheels
+from kspec.compiler.cuda import HEADERS, find_headers, headers_in_wheels
 from kspec.compiler.options import (
     CompileOptions,
     defined_macros,

@@ -6,7 +6,7 @@
 
 In the key: schema, version of kspec, source (its name too), flags, target, and the exact compiler.
 Where the source stands in its spec file (``#line``) is in it only if the code depends on that.
-`kspec.compiler.cache.images` stores under it.
+`kspec.compiler.cache` stores under it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _digest(content: dict[str, Any]) -> str:
 def compiler_fingerprint(source: CudaSource, target: Target) -> str:
     """Return the exact version of the compiler, and of the toolkit headers the source uses."""
     if target.is_host:
-        from kspec.compiler.host import command as host_compiler
+        from kspec.compiler import host as host_compiler
         from kspec.compiler.host import compile as host
 
         build = host.fingerprint(host_compiler.find_compiler(), target.sanitize)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kspec import __loaded__, __version__
-from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache import ImageCache
 from kspec.errors import ManifestError
 from kspec.files import ROOT, is_file
 from kspec.model.manifest import declaration_data, declaration_of

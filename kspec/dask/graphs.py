@@ -41,7 +41,7 @@ from kspec.runtime.kernels.elementwise import ElementwiseCallable, check_kinds
 from kspec.runtime.kernels.identity import Kernel, identity_of
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import library_of
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 _CONVERTED = ("numpy", "cupy")  # libraries whose arrays become Dask arrays
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kspec import config
 from kspec.dataclass import dataclass
-from kspec.host import runtime
-from kspec.host.limits import check_configuration, check_cooperative, check_parameter_bytes
+from kspec.host import check_configuration, check_cooperative, check_parameter_bytes, runtime
 from kspec.locks import Turn
 from kspec.model.checks import REVIEW
 

@@ -18,7 +18,7 @@ from kspec.files import check_unpacked
 from kspec.model.stages import Image
 
 if TYPE_CHECKING:
-    from kspec.compiler.host.command import HostCompiler
+    from kspec.compiler.host import HostCompiler
 
 RUNTIME_DIRECTORY = Path(__file__).resolve().parent / "rt"
 INCLUDE_DIRECTORY = Path(__file__).resolve().parent / "include"
@@ -54,7 +54,7 @@ def built_runtime() -> bytes:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     # A seam: a process that only imports kernels does not load the compiler's modules.
     from kspec.compiler import ImageCache
-    from kspec.compiler.host.command import find_compiler
+    from kspec.compiler.host import find_compiler
 
     compiler = find_compiler()
     digest.update(compiler.key.encode())

@@ -24,7 +24,7 @@ from typing import Any
 from kspec.errors import ArgumentTypeError
 from kspec.jax.operators import JaxFunction
 from kspec.jax.target import NAME, RECORDED
-from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels import GeneratedCallable
 from kspec.runtime.kernels.identity import kernel_of
 
 __all__ = ["JaxFunction", "export_checks", "function", "functions"]

@@ -32,7 +32,7 @@ from kspec.model.infer import NUMBER, Abstract, Inferred, infer, param_dtype
 from kspec.model.neighbours.binding import bind_neighbours
 from kspec.model.shapes import Shape, check_ndim
 from kspec.model.signature import Param
-from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
+from kspec.runtime.memory import dtype_name, numpy_dtype
 
 _ADVICE = "pass dtype="  # where no input decides a type
 _KINDS = "biufc"  # a weakly typed value becomes what is further to the right, or as far

@@ -24,10 +24,10 @@ from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import indices_of
 from kspec.model.shapes import Shape, normalize_axes
 from kspec.model.signature import Param
-from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels import GeneratedCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 # What JAX has instead where it is set to have no 64-bit numbers, as it is at first.
 _WIDE = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}

@@ -22,7 +22,7 @@ from kspec.model.declaration import SUMS_OF_ELEMENTS, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE, SCAN
 from kspec.model.forms.options import indices_of
 from kspec.model.shapes import summed_axes
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 Outputs = tuple[Any, ...]
 

@@ -29,7 +29,7 @@ from kspec.model.forms.kinds import BY_KEY, REDUCE, SCAN, SEGMENTS, WINDOW
 from kspec.model.forms.options import FORM_OPTIONS, OptionKind, indices_of
 from kspec.runtime.kernels.identity import Kernel, PackagedKernel, identity_of
 from kspec.runtime.libraries.registry import check_no_mask
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 

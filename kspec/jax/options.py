@@ -20,7 +20,7 @@ from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import FORM_OPTIONS, OptionKind
 from kspec.model.infer import checked_size
 from kspec.model.shapes import axis_index, flag, integer
-from kspec.runtime.memory.array_view import dtype_name
+from kspec.runtime.memory import dtype_name
 from kspec.runtime.memory.device_array import as_element_dtype, as_shape
 
 # The argument of a traced call that is not an option.

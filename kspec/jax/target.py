@@ -21,10 +21,10 @@ from kspec.jax import call_frame
 from kspec.jax.call_frame import Buffer, CallFrame
 from kspec.jax.ending import RunningCalls
 from kspec.jax.request import Request, parse_request
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device
-from kspec.runtime.kernels.base import KernelCallable
-from kspec.runtime.memory.array_view import c_strides, numpy_dtype
+from kspec.runtime.kernels import KernelCallable
+from kspec.runtime.memory import c_strides, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray, clear
 from kspec.runtime.modules.loader import compiled_while_captured
 

@@ -43,7 +43,7 @@ from kspec.locks import make_lock
 from kspec.model.stages import CudaSource
 from kspec.pickling import PickledByName
 from kspec.runtime.driver.launch import LaunchOptions
-from kspec.runtime.memory.array_view import dtype_name
+from kspec.runtime.memory import dtype_name
 from kspec.runtime.modules.inspection import Inspection, inspect_source, lto_ir
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.provider import CompilingProvider, OneSource, made_in_python

@@ -34,12 +34,12 @@ from kspec.model.stages import (
     Image,
 )
 from kspec.model.tuning import TunedTable
-from kspec.runtime.callcache.cache import ABSENT as ABSENT  # generated modules import it from here
+from kspec.runtime.callcache import ABSENT as ABSENT  # generated modules import it from here
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.base import KernelCallable, Origin
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.kernels import KernelCallable, Origin
+from kspec.runtime.memory import numpy_dtype
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.loader import KernelLoader
-from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.modules.packaged import (
     ImageProvider,
     PackageCompiler,

@@ -14,7 +14,7 @@ import torch
 from kspec.model.declaration import RawDeclaration, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.operators import Operator
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 
 Implementation = Callable[..., Any]
 

@@ -21,7 +21,7 @@ from kspec.model.operators import (
     operators,
     refusal,
 )
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.runtime.kernels.identity import Kernel, called_in, identity_of, kernel_of
 from kspec.runtime.package import modules_of
 from kspec.runtime.raw.kernel import RawKernel

@@ -13,7 +13,7 @@ from kspec.compiler.target import capability
 from kspec.errors import SpecError, ToolNotFoundError
 from kspec.model import manifest
 from kspec.model.stages import Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.archs import fits
 from tests.projects import CONFIGURATION
 

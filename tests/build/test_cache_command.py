@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kspec.build.tools.cache import parse_age
-from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache import ImageCache
 from kspec.errors import SpecError
 from kspec.model.stages import Image
 

@@ -16,7 +16,7 @@ from kspec.build.project import build_project
 from kspec.errors import KspecError, ManifestError
 from kspec.model import manifest
 from kspec.model.stages import RawSymbol
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.package import GeneratedModule, open_module
 from tests.projects import files_of

@@ -18,10 +18,10 @@ import pytest
 from kspec.build.tools import doctor, doctor_view
 from kspec.build.tools.doctor import BROKEN, MISSING, OK, TOO_OLD, Row
 from kspec.compiler import headers
+from kspec.compiler import host as host_compiler
 from kspec.compiler.cuda import fatbin, link, nvcc, nvrtc
-from kspec.compiler.host import command as host_compiler
 from kspec.errors import ToolNotFoundError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import memory as driver_memory
 from tests.projects import BLOCKED, ROOT, environment
 

@@ -105,7 +105,7 @@ params"""
     @pytest.mark.gpu
     def test_the_driver_says_the_same(self) -> None:
         from kspec.model.stages import RawSymbol
-        from kspec.runtime.driver import api as driver
+        from kspec.runtime import driver
         from kspec.runtime.driver.device import Device
         from kspec.runtime.modules.cuda import CudaKernel
         from kspec.runtime.package import open_module
@@ -133,7 +133,7 @@ params"""
 
 def driver_warps(ordinal: int) -> int:
     """Return the warps that a multiprocessor holds."""
-    from kspec.runtime.driver import api as driver
+    from kspec.runtime import driver
 
     bindings = driver.bindings()
     attribute = bindings.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR

@@ -20,7 +20,7 @@ from kspec.build.report.lock import Lock, LockedKernel
 from kspec.build.tools import tune
 from kspec.errors import ManifestError, ShapeError, SpecError
 from kspec.model.tuning import Choice, Tuned, TunedTable, TuningCase
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.modules.loader import KernelLoader
 from tests.projects import SQUARES

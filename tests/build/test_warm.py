@@ -16,7 +16,7 @@ from kspec.compiler.cuda import nvrtc
 from kspec.errors import LoadError, ManifestError, SpecError, ToolNotFoundError
 from kspec.model import manifest
 from kspec.model.manifest import ImageEntry
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device
 from tests.projects import ROOT, SQUARES, run_python, write_project
 

@@ -23,12 +23,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kspec.compiler.cache import folder
-from kspec.compiler.cache import images as cache_module
+from kspec.compiler import cache as cache_module
+from kspec.compiler.cache import ImageCache, folder
 from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
 from kspec.compiler.cache.entry import MAGIC, SCHEMA, pack_image, unpack_image
 from kspec.compiler.cache.folder import entries, sweep
-from kspec.compiler.cache.images import ImageCache
 from kspec.errors import CompileError, LoadError
 from kspec.model.stages import Figures, Image
 from tests import own_cache

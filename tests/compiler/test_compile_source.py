@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kspec.compiler import ImageCache, compile_source, host
+from kspec.compiler import host as host_compiler
 from kspec.compiler.cuda import nvrtc
 from kspec.compiler.family import share
-from kspec.compiler.host import command as host_compiler
 from kspec.errors import CompileError
 from kspec.model.stages import HOST, CudaSource, Header, Image, Target
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from kspec.compiler.host.compile import compile_host, fingerprint
 from kspec.errors import CompileError
 from kspec.model.stages import CudaSource, Header

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.compiler import host as host_compiler
 from kspec.compiler import image_key, key
-from kspec.compiler.host import command as host_compiler
-from kspec.compiler.host.command import HostCompiler, find_compiler
+from kspec.compiler.host import HostCompiler, find_compiler
 from kspec.compiler.host.compile import compile_host
 from kspec.errors import ToolNotFoundError, ToolStoppedError
 from kspec.host import shared_objects

@@ -16,14 +16,14 @@ import pytest
 
 import kspec
 from kspec.compiler import compilation, memo
+from kspec.compiler import cuda as toolkit
+from kspec.compiler import host as command
+from kspec.compiler.cache import ImageCache
 from kspec.compiler.cache.folder import NOTE_SUFFIX
-from kspec.compiler.cache.images import ImageCache
-from kspec.compiler.cuda import toolkit
-from kspec.compiler.host import command
 from kspec.locks import OnceMap
 from kspec.model.stages import FLAT, CudaSource, Image, Specialization, Target
 from kspec.pipeline import FieldsSource, LazySource, declare
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.modules import provider as providers
 from kspec.runtime.modules.provider import CompilingProvider, OneSource

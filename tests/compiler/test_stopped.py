@@ -16,7 +16,7 @@ import pytest
 import kspec
 from kspec.compiler import ImageCache, compile_source
 from kspec.compiler.cuda import nvrtc
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from kspec.compiler.stopped import stop_reason
 from kspec.errors import CompileError, ToolStoppedError
 from kspec.host import shared_objects

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kspec.compiler.cache import folder
-from kspec.compiler.cache.images import ImageCache
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.cache import ImageCache, folder
+from kspec.compiler.host import find_compiler
 from kspec.model.stages import Image
 from tests.projects import ROOT
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kspec.compiler.cuda import toolkit
-from kspec.compiler.cuda.toolkit import bindings_of, find_headers, find_static_library, find_tool
+from kspec.compiler import cuda as toolkit
+from kspec.compiler.cuda import bindings_of, find_headers, find_static_library, find_tool
 from kspec.errors import ToolNotFoundError
 from tests.projects import ROOT, environment
 

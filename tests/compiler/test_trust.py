@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler.cache import folder, trust
+from kspec.compiler.cache import ImageCache, folder, trust
 from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
-from kspec.compiler.cache.images import ImageCache
 from kspec.errors import LoadError
 from kspec.host import shared_objects
 from kspec.model.stages import Image
@@ -179,7 +178,7 @@ class TestLinksAndPipes:
 import os, sys
 from pathlib import Path
 from kspec.compiler.cache import folder
-from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache import ImageCache
 from kspec.compiler.cache.counters import CacheStatistics, add_counts, read_counts
 place, key = Path(sys.argv[1]), "ab" * 32
 for name in (f"{key}.image", f"{key}.lock", "counters"):
@@ -316,7 +315,7 @@ class TestLoading:
 
 
 def kspec_compiler() -> tuple[str, ...]:
-    from kspec.compiler.host.command import find_compiler
+    from kspec.compiler.host import find_compiler
 
     compiler = find_compiler()
     return compiler.as_c if compiler.kind == "zig" else compiler.command

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from kspec.compiler.host.compile import compile_host
 from kspec.compiler.host.unit import _PARTS, INCLUDE_DIRECTORY, prepare_unit
 from kspec.model.stages import CudaSource, Header

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import kspec
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from tests.devices import ArrayDevice
 
 Shape = tuple[int, ...]

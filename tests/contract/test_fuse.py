@@ -1523,7 +1523,7 @@ def _has(name: str) -> bool:
 def test_bfloat16(device: ArrayDevice) -> None:
     if device.library == "cupy":
         pytest.skip("CuPy has no bfloat16")
-    kind = kspec.runtime.memory.array_view.numpy_dtype("bfloat16")
+    kind = kspec.runtime.memory.numpy_dtype("bfloat16")
     x = X.astype(kind)
     got = device.numpy(fused(of("x * 2 + 1", 1))(device.array(x, kind)))
     assert got.dtype == kind

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec.model import dtypes
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from tests.contract.drawing import (
     Layout,
     Memory,

@@ -19,7 +19,7 @@ from kspec.compiler import compile_source
 from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.compiler.target import target_for_capability
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from tests.devices import ArrayDevice
 
 COUNT = r"""

@@ -9,8 +9,8 @@ import pytest
 
 import kspec
 from kspec.errors import HostFault, LaunchError, SpecError
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.item_schedule import ItemMember, choose_groups
-from kspec.runtime.schedules.strides import Axes
 from tests.devices import ArrayDevice
 
 # An input is a copy that all threads of the group share: the sum is made in it.

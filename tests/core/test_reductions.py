@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import kspec
 from kspec.errors import ArgumentTypeError, NotSupportedError, ShapeError, SpecError
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.item_schedule import ItemMember
-from kspec.runtime.schedules.strides import Axes
 from kspec.runtime.schedules.sweep_schedule import choose_sweep, swept_inputs
 from tests.devices import ArrayDevice
 

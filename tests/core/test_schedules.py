@@ -19,11 +19,10 @@ from kspec.model import dtypes
 from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, strided_capacity
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule
 from kspec.runtime.schedules.item_schedule import ItemMember, choose_items, is_small, pack_core
-from kspec.runtime.schedules.strides import Axes
 
 SHARED = 48 * 1024
 

@@ -15,8 +15,8 @@ from kspec.model.forms.kinds import BY_KEY, LAYOUTS
 from kspec.model.stages import Specialization, Target, key_groups
 from kspec.pipeline import LazySource
 from kspec.runtime.driver.device import HOST, Gpu
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.key_schedule import (
     KEYS,
     PROGRESS,
@@ -26,7 +26,6 @@ from kspec.runtime.schedules.key_schedule import (
     choose_keys,
     counted_size,
 )
-from kspec.runtime.schedules.strides import Axes
 from tests.compiling import compiled as compiled_for
 from tests.compiling import optimized
 from tests.forms.kernels import SUM

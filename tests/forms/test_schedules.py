@@ -20,8 +20,15 @@ from kspec.model.stages import CudaSource
 from kspec.runtime.driver.device import HOST, Gpu
 from kspec.runtime.driver.launch import NO_HOST_OPTIONS
 from kspec.runtime.kernels.folding import launch_of
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal, reduction_schedule, rolling_schedule
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import (
+    Axes,
+    broadcast_strides,
+    collapse,
+    marshal,
+    reduction_schedule,
+    rolling_schedule,
+)
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.scan_schedule import (
     SIDE,
@@ -42,7 +49,6 @@ from kspec.runtime.schedules.segment_schedule import (
     SegmentTile,
     choose_segments,
 )
-from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.wave_schedule import Waves, WaveTile, choose_waves
 from tests.profiles import examples
 

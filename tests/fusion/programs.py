@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 Array = npt.NDArray[Any]
 EXTENTS = (3, 4, 2, 3)

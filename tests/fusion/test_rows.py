@@ -13,7 +13,7 @@ from kspec.fusion.call.row_sizes import NO_CLUSTERS, WITH_CLUSTERS, Limits, row_
 from kspec.fusion.call.rows import RowCaller
 from kspec.fusion.rows import RowProgram
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from tests.compiling import compiled
 from tests.devices import ArrayDevice
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kspec.compiler.host.command import HostCompiler, describe
+from kspec.compiler.host import HostCompiler, describe
 from kspec.compiler.host.compile import compile_host
 from kspec.errors import HostFault
 from kspec.host.kernels import Region

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from kspec.compiler.host import HostCompiler
 from kspec.compiler.host import compile as host_compile
-from kspec.compiler.host.command import HostCompiler
 from kspec.errors import HostFault
 from kspec.host.kernels import NativeKernel, Region
 from kspec.host.modules import load_module

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kspec
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from kspec.errors import HostFault
 from kspec.host.runtime import load_runtime
 from tests.host import looped_kernels

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from tests.host.checked import fault_of
 
 CODE = r"""

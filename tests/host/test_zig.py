@@ -11,7 +11,7 @@ ziglang = pytest.importorskip("ziglang")
 
 SCRIPT = r"""
 import numpy as np
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 from tests.host.checked import Checked
 from tests.host.conftest import Program
 from kspec.errors import HostFault

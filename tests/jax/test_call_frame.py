@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kspec.compiler.host.command import find_compiler
+from kspec.compiler.host import find_compiler
 
 jax = pytest.importorskip("jax")
 

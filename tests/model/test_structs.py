@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kspec.errors import UnknownTypeError
 from kspec.model import definitions, dtypes, structs
-from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
+from kspec.runtime.memory import dtype_name, numpy_dtype
 
 NAMES = st.sampled_from(["x", "y", "size", "at", "float", "a b", "ünï", 'q"', "kspec_0", ""])
 LEAVES = st.sampled_from([row.name for row in dtypes.TABLE] + ["V3", "V8"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kspec.build import scaffold
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from tests.packaging.builds import install, names_in, pip_command, plugin, succeed
 from tests.projects import ROOT, environment, files_of, run_python, write_project
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import pool
 

@@ -34,11 +34,11 @@ from kspec.model.manifest import ImageEntry, Manifest, ModuleEntry
 from kspec.model.signature import Param, Signature
 from kspec.model.stages import CudaSource, RawSymbol, Specialization, Target
 from kspec.render import render_file, specializations
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.archs import best_arch, fits
 from kspec.runtime.driver.device import HOST, Device
-from kspec.runtime.memory.array_view import make_aligned_dtype
+from kspec.runtime.memory import make_aligned_dtype
 from kspec.runtime.modules import packaged
 from kspec.runtime.modules.advice import advise
 from kspec.runtime.modules.packaged import ImageProvider

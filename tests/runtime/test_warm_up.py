@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kspec.pipeline import prepare_elementwise, prepare_reduction
-from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.api import WarmUp
+from kspec.pipeline import prepare_elementwise, prepare_noted, prepare_reduction
+from kspec.runtime import driver
+from kspec.runtime.driver import WarmUp
 from tests.projects import ROOT, run_python
 
 
@@ -89,7 +89,7 @@ def test_a_declared_kernel_prepares_the_compiler_and_the_templates(tmp_path: Pat
     code = """
 import sys, kspec
 from kspec.pipeline import prepare_elementwise, prepare_reduction
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 kspec.ElementwiseKernel("T x", "T y", "y = x")
 assert not [name for name in sys.modules if name.split(".")[0] == "jinja2"]
 driver.WARM_UP.start().join()
@@ -104,7 +104,7 @@ print(sorted(name for _, name in template_environment().cache.keys()))
     assert "False False" in run_python(head % (f"{tmp_path}/2", "never") + code, ROOT)
 
 
-@pytest.mark.parametrize("task", [prepare_elementwise, prepare_reduction])
+@pytest.mark.parametrize("task", [prepare_noted, prepare_elementwise, prepare_reduction])
 def test_tasks_report_nothing(task: Callable[[], None]) -> None:
     """Where they run, their errors are left to the call that needs the same."""
     with warnings.catch_warnings():

@@ -53,7 +53,7 @@ def tune_command(
     """
     from kspec.build.tools import tune
     from kspec.build.tools.warm import wanted_devices
-    from kspec.runtime.driver import api as driver
+    from kspec.runtime import driver
 
     (place,) = wanted_devices((device,))
     if place.is_host:

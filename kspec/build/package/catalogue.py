@@ -32,7 +32,7 @@ from kspec.model.forms.kinds import SCAN
 from kspec.model.signature import CParam, Param
 from kspec.render.environment import render_template
 from kspec.render.parameters import windows_of
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from kspec.spec.models import RawSpec, ReductionSpec, Spec
 from kspec.spec.neighbours.windows import choices
 

@@ -28,7 +28,7 @@ from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import indices_of
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from kspec.spec.models import RawSpec, Spec
 
 Array = npt.NDArray[Any]

@@ -31,7 +31,7 @@ from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.signature import CParam
 from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
-from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
+from kspec.runtime.memory import dtype_name, numpy_dtype
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

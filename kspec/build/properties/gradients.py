@@ -26,7 +26,7 @@ from kspec.model.backward import PREFIX, Backward, with_kept_axes
 from kspec.model.declaration import RawDeclaration
 from kspec.model.shapes import Shape, summed_axes
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

@@ -34,7 +34,7 @@ from kspec.dataclass import dataclass
 from kspec.errors import KspecError, SpecError, ToolNotFoundError
 from kspec.model.forms.kinds import REDUCE
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.runtime.package import module_of
 from kspec.spec.models import RawSpec, ReductionSpec, Spec
 

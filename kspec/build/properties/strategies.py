@@ -25,7 +25,7 @@ from kspec.errors import SpecError
 from kspec.model import dtypes
 from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.signature import Param
-from kspec.runtime.memory.array_view import dtype_name
+from kspec.runtime.memory import dtype_name
 from kspec.spec.base import Example
 from kspec.spec.models import ElementwiseSpec, RawSpec, ReductionSpec, Spec
 

@@ -24,7 +24,7 @@ from kspec.build.properties import examples
 from kspec.build.properties.differences import difference, reference_problem, result_names
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, KspecError, SpecError, ToolNotFoundError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 
 _RUNS = 5

@@ -138,7 +138,7 @@ def _guarded(section: str, name: str, probe: Callable[[], Iterable[Row]]) -> lis
 
 
 def _driver() -> Iterable[Row]:
-    from kspec.runtime.driver import api as driver
+    from kspec.runtime import driver
     from kspec.runtime.driver import memory as driver_memory
 
     without = "no kernel runs on a GPU; NumPy arrays run on the host device"
@@ -232,7 +232,7 @@ def _nvcc() -> str:
 
 
 def _cxx() -> str:
-    from kspec.compiler.host import command as host_compiler
+    from kspec.compiler import host as host_compiler
 
     compiler = host_compiler.find_compiler()
     return f"{compiler.identity} ({' '.join(compiler.command)})"

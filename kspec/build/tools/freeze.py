@@ -24,7 +24,7 @@ from kspec.errors import KspecError, SpecError, UnknownTypeError
 from kspec.files import naming
 from kspec.model.dtypes import canonical_name
 from kspec.model.signature import CParam, Signature
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from kspec.spec.loader import load_spec_file
 from kspec.spec.models import Spec
 from kspec.spec.schema import SCHEMA_FILE

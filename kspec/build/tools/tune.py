@@ -29,7 +29,7 @@ from kspec.model.tuning import Choice, Tuned, TuningCase
 from kspec.render import specializations
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.timing import Stopwatch
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.spec.models import RawSpec, Spec
 
 LEAST_GAIN = 1.03  # a choice that is less than so many times faster may be so by chance

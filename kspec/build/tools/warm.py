@@ -27,7 +27,7 @@ from kspec.model import manifest
 from kspec.model.declaration import Declaration, RawDeclaration
 from kspec.model.manifest import Manifest, ModuleEntry
 from kspec.model.stages import COLUMNS, LINES, PACKS, ROWS, SHORT_LINES, TILES, RawSymbol
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device, devices, parse_device
 from kspec.runtime.modules.provider import target_of, user_cache
 from kspec.runtime.package import GeneratedModule, load_manifest

@@ -8,7 +8,7 @@
 Only three things happen to an entry here, and each is one system call that network file systems do
 as well: it is renamed into its place, its time of use is set, it is removed.  A reader has the
 whole of an old or of a new file, or none.  No link is followed, and nothing waits for a pipe.
-`kspec.compiler.cache.images` decides what is in them, `kspec.compiler.cache.trust` whose files
+`kspec.compiler.cache` decides what is in them, `kspec.compiler.cache.trust` whose files
 count.
 
 `alone` lets processes wait for one that makes an entry.  It only saves work: without it, or where

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kspec.compiler.cuda.toolkit import bindings_of
+from kspec.compiler.cuda import bindings_of
 from kspec.errors import LoadError
 from kspec.model.stages import Image
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kspec.compiler.cuda import bindings_of, find_static_library
 from kspec.compiler.cuda.ptxas import by_expression, parse_figures
-from kspec.compiler.cuda.toolkit import bindings_of, find_static_library
 from kspec.errors import CompileError, ToolNotFoundError
 from kspec.model.stages import Image, Target
 

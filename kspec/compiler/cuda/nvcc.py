@@ -22,8 +22,8 @@ import tempfile
 from pathlib import Path
 
 from kspec import config
+from kspec.compiler.cuda import find_tool
 from kspec.compiler.cuda.ptxas import parse_figures, strip_report
-from kspec.compiler.cuda.toolkit import find_tool
 from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kspec.compiler.cuda import bindings_of
 from kspec.compiler.cuda.ptxas import by_expression, parse_figures, strip_report
-from kspec.compiler.cuda.toolkit import bindings_of
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
 from kspec.compiler.stopped import check_not_stopped

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kspec import config
 from kspec.compiler.headers import is_library, write_headers
-from kspec.compiler.host.command import HostCompiler, find_compiler
+from kspec.compiler.host import HostCompiler, find_compiler
 from kspec.compiler.host.earlier import Earlier, text_key
 from kspec.compiler.host.positions import Positions
 from kspec.compiler.host.preprocess import REFUSAL, line_markers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from kspec.compiler.cache.images import ImageCache
+from kspec.compiler.cache import ImageCache
 from kspec.dataclass import dataclass
 from kspec.model.stages import Image
 

@@ -35,11 +35,11 @@ from kspec.fusion.tracing.proxies import Proxy
 from kspec.locks import make_lock
 from kspec.pickling import PickledByName
 from kspec.runtime.arguments.binding import check_alignment
-from kspec.runtime.callcache.cache import CacheInfo
+from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.callcache.launch_plan import ALIGNMENT
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
 from kspec.runtime.libraries.lookup import library_of
-from kspec.runtime.memory.array_view import ArrayView, numpy_dtype
+from kspec.runtime.memory import ArrayView, numpy_dtype
 from kspec.spec.models import Spec
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ from typing import Any
 
 from kspec.runtime.libraries.aliasing import share_memory
 from kspec.runtime.libraries.lookup import library_of
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 
 Overlaps = tuple[tuple[int, int], ...]
 

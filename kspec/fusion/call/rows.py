@@ -24,14 +24,14 @@ from kspec.fusion.partition import Output
 from kspec.fusion.row_values import PER_COLUMN, PER_ROW, WHOLE
 from kspec.fusion.rows import RowProgram
 from kspec.model import dtypes
-from kspec.runtime.callcache.cache import CacheInfo, layout_function
-from kspec.runtime.driver import api as driver
-from kspec.runtime.driver.api import most_shared_memory
+from kspec.runtime import driver
+from kspec.runtime.callcache import CacheInfo, layout_function
+from kspec.runtime.driver import most_shared_memory
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.array_access import Maker, maker
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import Library, Plain
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.raw.kernel import RawKernel
 from kspec.spec.building import build_spec
 from kspec.spec.models import RawSpec

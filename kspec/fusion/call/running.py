@@ -15,7 +15,7 @@ from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
 from kspec.fusion.numbers import NumberArgument, NumberExpression, evaluate
 from kspec.fusion.partition import ElementwiseGroup, Output, Producer
 from kspec.fusion.program import FusedProgram, Returned
-from kspec.runtime.callcache.cache import CacheInfo
+from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.libraries.lookup import library_of
 from kspec.spec.models import ElementwiseSpec, ReductionSpec, Spec
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kspec.constructors import ElementwiseKernel
 from kspec.model.declaration import PLACES
-from kspec.runtime.callcache.cache import ABSENT, CallFunction
+from kspec.runtime.callcache import ABSENT, CallFunction
 
 _MOST_TYPES = 64
 _DEFAULTS = -1, None, None  # size, block_size and stream

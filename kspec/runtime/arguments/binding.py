@@ -20,9 +20,8 @@ from kspec.model.signature import Param
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.libraries.lookup import Library, library_of, view_of
 from kspec.runtime.libraries.stream_order import DEFAULT_STREAMS, stream_of_call
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.strides import Strides
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Strides, marshal
 
 if TYPE_CHECKING:
     from kspec.model.neighbours.binding import BoundNeighbours

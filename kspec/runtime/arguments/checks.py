@@ -15,7 +15,7 @@ from kspec.model.declaration import GeneratedDeclaration
 from kspec.runtime.arguments.binding import Operand
 from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, LaunchOptions
-from kspec.runtime.memory.array_view import ArrayView, memory_bounds
+from kspec.runtime.memory import ArrayView, memory_bounds
 
 if TYPE_CHECKING:
     from kspec.host.kernels import Region

@@ -9,7 +9,7 @@ import numpy as np
 
 from kspec.runtime.arguments.checks import behind, bounds_of, owner_of
 from kspec.runtime.libraries.array_access import numpy_address
-from kspec.runtime.memory.array_view import memory_bounds
+from kspec.runtime.memory import memory_bounds
 from kspec.runtime.memory.device_array import DeviceArray
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.signature import Param
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 
 
 @dataclass(frozen=True)

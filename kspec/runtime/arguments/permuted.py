@@ -15,9 +15,8 @@ from kspec.model import dtypes
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments.binding import Call, Operand
-from kspec.runtime.memory.array_view import is_c_contiguous
-from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
+from kspec.runtime.memory import is_c_contiguous
+from kspec.runtime.schedules import Axes, Strides, broadcast_strides, collapse, marshal
 
 
 @dataclass(frozen=True)

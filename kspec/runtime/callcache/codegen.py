@@ -2,7 +2,7 @@
 
 One generator serves generated, raw and jitted kernels: a `CallType` says how arguments arrive, what
 a launch plan depends on, and what a call returns.  The text has no loops, which for three arrays
-halves the time of a call.  `kspec.runtime.callcache.cache` compiles it.
+halves the time of a call.  `kspec.runtime.callcache` compiles it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Resize
 from kspec.runtime.libraries.aliasing import Distance, MayOverlap
 from kspec.runtime.libraries.array_access import shape_maker
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.schedules.elementwise_schedule import host_threads
 from kspec.runtime.schedules.marshal import PackedParameters
 

@@ -1,7 +1,7 @@
 """A checked call in, everything for the next call like it out.
 
 A `Plan` keeps what is the same for all calls with the same key (which
-`kspec.runtime.callcache.cache` makes of everything that was checked), and has the rest written
+`kspec.runtime.callcache` makes of everything that was checked), and has the rest written
 anew:
 
 >>> now = x.data.ptr, plan.convert[1](2.5), z.data.ptr                       # doctest: +SKIP

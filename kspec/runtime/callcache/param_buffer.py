@@ -24,7 +24,7 @@ from kspec.locks import make_lock
 from kspec.runtime.driver.graph import GraphStart
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import Start
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.schedules.marshal import PackedParameters
 
 Pack = Callable[..., None]

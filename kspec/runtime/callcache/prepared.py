@@ -22,7 +22,7 @@ from kspec.runtime.schedules.marshal import PackedParameters
 if TYPE_CHECKING:
     from kspec.runtime.libraries.registry import Library
     from kspec.runtime.memory.workspace import KeptScratch
-    from kspec.runtime.modules.module import LoadedKernel
+    from kspec.runtime.modules import LoadedKernel
     from kspec.runtime.schedules.elementwise_schedule import Growth
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _ARCH = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 

@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, ToolNotFoundError
 from kspec.model.checks import current_checks
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _RESERVED = 1024  # bytes of shared memory of each block that are the system's
 

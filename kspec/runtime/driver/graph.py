@@ -19,7 +19,7 @@ import weakref
 from typing import Any, NamedTuple
 
 from kspec import config
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.driver.launch_ex import SIZE, Resize, Start, as_start, driver_function

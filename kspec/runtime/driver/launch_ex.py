@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kspec.errors import DriverError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.launch import Launch
 
 Start = Callable[[], int]

@@ -6,7 +6,7 @@ from typing import Any
 
 from kspec.errors import DriverError
 from kspec.locks import OnceMap
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _KEPT_FOR_SCRATCH = 32 << 20  # bytes that stay allocated for launches to come

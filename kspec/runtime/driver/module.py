@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kspec.errors import DriverError, LoadError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _MOST_NAMES = 8  # of kernels in a message
 # Modules that nothing refers to, and their devices. Finalizers run anywhere, so they only put them

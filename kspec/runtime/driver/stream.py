@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kspec import config
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 # Handles that are not addresses: of each device's legacy default stream, and each thread's.
 LEGACY_STREAM, PER_THREAD_STREAM = 1, 2

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 
 _WARM_UP = 5
 _CACHES = 4  # so many times the largest cache is overwritten before each run

@@ -23,11 +23,11 @@ from kspec.runtime.arguments.checks import (
     modes_of_call,
     repeatable,
 )
-from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
+from kspec.runtime.callcache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import Device, is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
-from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels import GeneratedCallable
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
 from kspec.runtime.modules.loader import KernelLoader
@@ -355,7 +355,7 @@ def _geometry(
     """Return the number of blocks, and of threads in each, along every axis."""
     block = min(block_size or schedule.block, size)
     if block_size:
-        from kspec.host.limits import MAX_BLOCK_THREADS
+        from kspec.host import MAX_BLOCK_THREADS
 
         if block > MAX_BLOCK_THREADS:
             raise LaunchError(
@@ -372,6 +372,6 @@ def _growth(growth: Growth | None, block_size: int | None) -> Growth | None:
     """Return the changes for another number of elements, in blocks of a size that fits any."""
     if growth is None or block_size is None:
         return growth
-    from kspec.host.limits import MAX_BLOCK_THREADS
+    from kspec.host import MAX_BLOCK_THREADS
 
     return growth.in_blocks(block_size) if block_size <= MAX_BLOCK_THREADS else None

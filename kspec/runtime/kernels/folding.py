@@ -21,7 +21,7 @@ from kspec.runtime.arguments.binding import (
     resolve_stream,
 )
 from kspec.runtime.arguments.checks import checks_of_call, host_options, modes_of_call
-from kspec.runtime.callcache.cache import (
+from kspec.runtime.callcache import (
     CacheEntry,
     CacheInfo,
     CallCache,
@@ -31,11 +31,11 @@ from kspec.runtime.callcache.cache import (
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
-from kspec.runtime.kernels.base import GeneratedCallable
+from kspec.runtime.kernels import GeneratedCallable
 from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.loader import KernelLoader
-from kspec.runtime.modules.module import LoadedKernel
-from kspec.runtime.schedules.strides import Axes, Strides, broadcast_strides, collapse
+from kspec.runtime.schedules import Axes, Strides, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from kspec.model.neighbours.windows import BoundSizes

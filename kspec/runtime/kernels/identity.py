@@ -28,7 +28,7 @@ from kspec.errors import ArgumentTypeError, LoadError
 from kspec.files import resolved
 from kspec.locks import OnceMap
 from kspec.model.forms.kinds import FORMS, REDUCE
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.runtime.kernels.elementwise import ElementwiseCallable
 from kspec.runtime.kernels.reduction import ReductionCallable
 

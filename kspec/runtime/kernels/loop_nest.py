@@ -17,11 +17,11 @@ from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import Binding, adjoint_window, param_dtype
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import FLAT
+from kspec.runtime import driver
 from kspec.runtime.arguments.binding import Operand, raw_ndims
-from kspec.runtime.driver import api as driver
 from kspec.runtime.driver.device import Device, is_scheduled_as_host
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, broadcast_strides, collapse, marshal
 from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
     Growth,
@@ -32,7 +32,6 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_single,
     own_choice,
 )
-from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from kspec.model.neighbours.windows import BoundWindow

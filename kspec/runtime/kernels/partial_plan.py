@@ -17,7 +17,7 @@ from typing import Any
 
 from kspec.dataclass import dataclass
 from kspec.model.shapes import Shape
-from kspec.runtime.callcache.cache import PlanCache
+from kspec.runtime.callcache import PlanCache
 from kspec.runtime.callcache.launch_plan import ALIGNMENT, Plan, make_plan
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device

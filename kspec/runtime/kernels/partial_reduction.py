@@ -46,17 +46,17 @@ from kspec.runtime.kernels.partials import (
 from kspec.runtime.kernels.reduction import ReductionCallable, split_axes
 from kspec.runtime.libraries.lookup import Library, asnumpy
 from kspec.runtime.libraries.stream_order import after_launch, stream_of_call
+from kspec.runtime.memory import c_strides
 from kspec.runtime.memory import device_array as arrays
-from kspec.runtime.memory.array_view import c_strides
 from kspec.runtime.memory.copy import copy_bytes
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules import LoadedKernel
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.reductions import (
     ReductionSchedule,
     choose_host,
     choose_ordered,
     choose_strided,
 )
-from kspec.runtime.schedules.strides import Axes
 
 
 @functools.lru_cache(maxsize=1024)

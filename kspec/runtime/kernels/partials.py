@@ -27,8 +27,8 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import Library, library_of
-from kspec.runtime.memory.array_view import ArrayView, c_strides
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.memory import ArrayView, c_strides
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.schedules.reductions import ReductionSchedule
 
 BYTES = "uint8"

@@ -22,13 +22,14 @@ from kspec.runtime.arguments.checks import (
     modes_of_call,
     repeatable,
 )
-from kspec.runtime.callcache.cache import ABSENT, given_of, types_of
+from kspec.runtime.callcache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain, known_size
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules import LoadedKernel
+from kspec.runtime.schedules import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.reductions import (
     MAX_ACCUMULATOR,
     ReductionSchedule,
@@ -36,7 +37,6 @@ from kspec.runtime.schedules.reductions import (
     choose_host,
     choose_strided,
 )
-from kspec.runtime.schedules.strides import Axes, broadcast_strides, collapse
 
 if TYPE_CHECKING:
     from kspec.runtime.arguments.permuted import PermutedView

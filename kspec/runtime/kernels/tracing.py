@@ -23,7 +23,7 @@ from kspec.files import ROOT
 from kspec.model.coverage import layout_text
 from kspec.model.neighbours.windows import BoundSizes
 from kspec.model.stages import RawSymbol, Specialization
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 
 _KSPEC = str(ROOT)

@@ -18,7 +18,7 @@ from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, OverlapError
 from kspec.model import dtypes
 from kspec.runtime.libraries.registry import Library
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 
 if TYPE_CHECKING:
     import numpy.typing as npt

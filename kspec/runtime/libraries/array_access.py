@@ -1,7 +1,7 @@
 """Access to arrays in generated code, and the cheapest way to make new ones, library by library.
 
 An `Access` is a row of Python expressions with ``{x}`` for the array;
-`kspec.runtime.callcache.cache` puts them into the function that answers repeated calls. Every
+`kspec.runtime.callcache` puts them into the function that answers repeated calls. Every
 property that a kernel or its checks depend on is in the key; other arrays are refused and checked
 in full.
 
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from kspec.dataclass import dataclass
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.registry import CuPy, Library, Torch
-from kspec.runtime.memory.array_view import c_strides, is_c_contiguous, numpy_dtype
+from kspec.runtime.memory import c_strides, is_c_contiguous, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray, array_maker, use_on
 
 Maker = Callable[[], Any]

@@ -17,7 +17,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.model.shapes import Shape
 from kspec.runtime.libraries.lookup import Library, library_of, view_of
 from kspec.runtime.libraries.stream_order import after_launch
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.memory.copy import copy_elements
 
 

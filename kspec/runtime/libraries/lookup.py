@@ -31,7 +31,7 @@ from kspec.runtime.libraries.registry import (
     Torch,
     check_no_mask,
 )
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,8 +14,7 @@ from kspec.errors import ArgumentTypeError
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.protocols import CudaArrayInterface, DLPack
-from kspec.runtime.memory import dlpack
-from kspec.runtime.memory.array_view import ArrayView, numpy_dtype
+from kspec.runtime.memory import ArrayView, dlpack, numpy_dtype
 from kspec.runtime.memory.device_array import DeviceArray
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.registry import MASKED, Own
-from kspec.runtime.memory import dlpack
-from kspec.runtime.memory.array_view import ArrayView, c_strides, dtype_name
+from kspec.runtime.memory import ArrayView, c_strides, dlpack, dtype_name
 from kspec.runtime.memory.deferred_release import defer_release
 
 

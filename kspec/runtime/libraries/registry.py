@@ -20,9 +20,9 @@ import numpy as np
 
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device
-from kspec.runtime.memory.array_view import ArrayView, dtype_name, numpy_dtype
+from kspec.runtime.memory import ArrayView, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     import numpy.typing as npt

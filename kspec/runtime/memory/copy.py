@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 
 _MAX_PITCH = 2**31 - 1  # bytes from one row to the next, of every CUDA device so far
 

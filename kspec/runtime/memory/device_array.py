@@ -22,11 +22,11 @@ import numpy as np
 
 from kspec.errors import UnsupportedDTypeError
 from kspec.model import dtypes
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device, parse_device
-from kspec.runtime.memory.array_view import (
+from kspec.runtime.memory import (
     c_strides,
     dtype_name,
     is_c_contiguous,

@@ -18,7 +18,7 @@ from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
 from kspec.runtime.driver.device import HOST, Device
-from kspec.runtime.memory.array_view import c_strides, dtype_name
+from kspec.runtime.memory import c_strides, dtype_name
 
 _NAME = b"dltensor"  # consumers rename it to "used_dltensor" when they take ownership
 _VERSIONED = b"dltensor_versioned"

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from kspec import config
 from kspec.errors import ArgumentTypeError, DriverError
 from kspec.locks import make_lock
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver.device import Device, parse_device
 

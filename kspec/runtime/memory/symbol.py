@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kspec.errors import ShapeError
 from kspec.runtime.driver.device import Device
-from kspec.runtime.memory.array_view import c_strides
+from kspec.runtime.memory import c_strides
 from kspec.runtime.memory.device_array import DeviceArray, as_element_dtype, as_shape
 from kspec.runtime.memory.handle import Handle
 

@@ -12,7 +12,7 @@ from typing import SupportsIndex
 
 from kspec.errors import ArgumentTypeError, DriverError
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.modules.module import LoadedKernel
+from kspec.runtime.modules import LoadedKernel
 
 _SHARED, _CARVEOUT = "max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout"
 

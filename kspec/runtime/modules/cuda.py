@@ -11,7 +11,7 @@ from kspec import config
 from kspec.errors import DriverError, LaunchError, LoadError
 from kspec.locks import RecentMap, make_lock
 from kspec.model.stages import Image
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.launch import Launch
@@ -23,7 +23,7 @@ from kspec.runtime.driver.launch_ex import (
     relaunch,
 )
 from kspec.runtime.driver.module import DriverModule
-from kspec.runtime.modules.module import check_parameters, check_resources, launch_in_full, readable
+from kspec.runtime.modules import check_parameters, check_resources, launch_in_full, readable
 from kspec.runtime.schedules.marshal import PackedParameters
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kspec.errors import DriverError, NotSupportedError
-from kspec.host import modules
-from kspec.host.limits import MAX_BLOCK_THREADS, MAX_SHARED_BYTES
+from kspec.host import MAX_BLOCK_THREADS, MAX_SHARED_BYTES, modules
 from kspec.model.checks import PRINTED, Reviewer
 from kspec.model.stages import Figures, Image, MachineCode
 from kspec.runtime.driver.device import HOST, gpu_of
 from kspec.runtime.driver.launch import Launch
-from kspec.runtime.modules.module import (
+from kspec.runtime.modules import (
     LoadedModule,
     check_parameters,
     check_resources,

@@ -16,7 +16,7 @@ from kspec.model.stages import Image, RawSymbol, Specialization
 from kspec.runtime.arguments.checks import modes_of_call
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
-from kspec.runtime.modules.module import LoadedKernel, LoadedModule
+from kspec.runtime.modules import LoadedKernel, LoadedModule
 from kspec.runtime.modules.provider import (
     Provider,
     Wanted,

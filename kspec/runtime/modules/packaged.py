@@ -26,7 +26,7 @@ from kspec.model.stages import (
     Image,
     Specialization,
 )
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.modules.provider import CompilingProvider, OneSource, Provider, Wanted
 

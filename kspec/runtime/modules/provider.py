@@ -24,7 +24,7 @@ from kspec.model.stages import (
     Specialization,
     Target,
 )
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class CompilingProvider(Provider):
 
         if device.is_host:
             return memo.image_note(recipe, wanted, *_host_compiler(sanitize))
-        from kspec.compiler.cuda.toolkit import headers_in_wheels, library_file
+        from kspec.compiler.cuda import headers_in_wheels, library_file
 
         settings = driver.compute_capability(device.ordinal), config.cuda_optimization()
         nvrtc = memo.file_stamp(library_file("nvrtc"))
@@ -231,7 +231,7 @@ def target_of(device: Device, sanitize: tuple[str, ...] = (), backend: str = "nv
 
 def _host_compiler(sanitize: tuple[str, ...]) -> tuple[object, ...]:
     """Return the parts of a note's key for the host device; one is empty without a compiler."""
-    from kspec.compiler.host.command import find_compiler
+    from kspec.compiler.host import find_compiler
     from kspec.compiler.memo import dialect_digest, here
 
     try:

@@ -20,15 +20,15 @@ from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
 from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
 from kspec.runtime.arguments.opaque import HANDLES, POINTER, STRUCT, is_cupys, kind_of, needs_cuda
-from kspec.runtime.callcache.cache import CacheInfo
+from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.callcache.codegen import ArgumentCode
 from kspec.runtime.driver.device import Device, default_device
 from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, Launch, LaunchOptions
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.symbol import Symbol
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.loader import KernelLoader
-from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.raw.call_cache import Choice, GridCallCache, More, PreparedRaw
 from kspec.runtime.raw.sizes import about, make_launch, three
 from kspec.runtime.raw.typed_args import (

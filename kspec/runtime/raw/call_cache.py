@@ -1,6 +1,6 @@
 """Repeated calls of kernels with a grid, raw and jitted: their types and launch plans.
 
-A raw kernel receives only an array's address, so its plans (`kspec.runtime.callcache.cache`) hold
+A raw kernel receives only an array's address, so its plans (`kspec.runtime.callcache`) hold
 for arrays of any shape, and alignment does not matter.  For ``float* x, float a``, declared, with
 CuPy's arrays::
 
@@ -32,7 +32,7 @@ from kspec.model.checks import Checks
 from kspec.model.stages import RawSymbol
 from kspec.runtime.arguments.guard import Guard
 from kspec.runtime.arguments.opaque import STRUCT, kind_of
-from kspec.runtime.callcache.cache import (
+from kspec.runtime.callcache import (
     CacheEntry,
     CallCache,
     CallFunction,
@@ -47,8 +47,8 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.driver.launch import Launch, LaunchOptions, Three
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import after_launch
+from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.loader import KernelLoader
-from kspec.runtime.modules.module import LoadedKernel
 from kspec.runtime.raw.untyped_args import RawArgument, handle_regions, struct_bytes
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.marshal import PackedParameters

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from kspec.errors import ArgumentTypeError, LaunchError, ShapeError, counted
-from kspec.host.limits import MAX_BLOCK, MAX_GRID
+from kspec.host import MAX_BLOCK, MAX_GRID
 from kspec.model import dtypes
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression
 from kspec.model.raw.launch_rules import evaluate
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.driver.launch import LaunchOptions
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from kspec.runtime.raw.outputs import NewOutputs
 from kspec.runtime.raw.sizes import about, make_launch, three
 from kspec.runtime.raw.typed_args import declared_arguments, pack_declared

@@ -17,7 +17,7 @@ from kspec.model.declaration import RawDeclaration
 from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
 from kspec.runtime.driver.device import Device
-from kspec.runtime.kernels.base import KernelCallable
+from kspec.runtime.kernels import KernelCallable
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call import RawCaller
 from kspec.runtime.raw.call_cache import GridCallCache

@@ -26,8 +26,8 @@ from kspec.runtime.driver.device import HOST, Device, default_device, parse_devi
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.bound import Bound
 from kspec.runtime.memory.symbol import Symbol, symbol_of
+from kspec.runtime.modules import LoadedModule
 from kspec.runtime.modules.loader import KernelLoader
-from kspec.runtime.modules.module import LoadedModule
 from kspec.runtime.modules.provider import (
     CompilingProvider,
     OneSource,

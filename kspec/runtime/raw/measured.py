@@ -7,7 +7,7 @@ from typing import Any
 
 from kspec.model.declaration import RawDeclaration
 from kspec.model.tuning import Chooser, TuningCase
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.libraries.lookup import library_of
 
 

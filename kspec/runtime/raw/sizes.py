@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from kspec.errors import ArgumentTypeError, LaunchError
-from kspec.host.limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
+from kspec.host import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from kspec.runtime.driver.launch import (
     NO_HOST_OPTIONS,
     NO_OPTIONS,

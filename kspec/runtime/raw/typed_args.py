@@ -20,7 +20,7 @@ from kspec.model.signature import CParam
 from kspec.runtime.arguments.opaque import STRUCT, is_address, kind_of
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.aliasing import check_writable
-from kspec.runtime.memory.array_view import dtype_name, numpy_dtype
+from kspec.runtime.memory import dtype_name, numpy_dtype
 from kspec.runtime.raw.untyped_args import RawArgument
 from kspec.runtime.schedules import marshal
 

@@ -31,7 +31,7 @@ from kspec.runtime.driver.device import Device, default_device
 from kspec.runtime.libraries.lookup import Library, library_of, view_of
 from kspec.runtime.libraries.registry import CuPy
 from kspec.runtime.libraries.stream_order import stream_of_call
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.memory.device_array import use_on
 
 

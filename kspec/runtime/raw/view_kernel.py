@@ -22,7 +22,7 @@ from kspec.runtime.callcache.codegen import ArgumentCode
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.aliasing import check_writable
 from kspec.runtime.libraries.array_access import access_of
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call import GridKernel
 from kspec.runtime.raw.call_cache import Choice

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from kspec import config
 from kspec.dataclass import dataclass
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size, strided, strided_capacity
-from kspec.runtime.schedules import marshal
-from kspec.runtime.schedules.strides import Axes
+from kspec.runtime.schedules import Axes, marshal
 
 if TYPE_CHECKING:
     from kspec.model.tuning import Choice

@@ -17,10 +17,9 @@ from kspec.dataclass import dataclass
 from kspec.errors import LaunchError
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import groups, items, strided_capacity
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, Strides, marshal
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, host_threads
-from kspec.runtime.schedules.strides import Axes, Strides
 
 _WARP = 32
 _WARPS = 4  # of a block, if they have shared memory enough

@@ -30,10 +30,9 @@ from kspec.model.stages import (
     strided_capacity,
 )
 from kspec.runtime.driver.device import Gpu
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
-from kspec.runtime.schedules.strides import Axes
 
 KEYS = 24  # offset of the address of the keys in the plan
 PROGRESS = 256  # bytes of scratch memory that are zero before the first launch

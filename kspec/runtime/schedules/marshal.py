@@ -20,8 +20,8 @@ from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
 from kspec.model.dtypes import DType
 from kspec.model.shapes import Shape, size_of
-from kspec.runtime.memory.array_view import ArrayView, numpy_dtype
-from kspec.runtime.schedules.strides import Axes, Strides
+from kspec.runtime.memory import ArrayView, numpy_dtype
+from kspec.runtime.schedules import Axes, Strides
 
 _ALIGNMENT = 16  # that of the most aligned parameter, complex128
 _NARROW_LIMIT = 2**31

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kspec.dataclass import dataclass
 from kspec.model.stages import pack_size, strided_capacity
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions import (
     MAX_ACCUMULATOR,
@@ -28,7 +29,6 @@ from kspec.runtime.schedules.reductions import (
     Sharing,
     StridedReader,
 )
-from kspec.runtime.schedules.strides import Axes
 
 if TYPE_CHECKING:
     from kspec.model.tuning import Choice

@@ -17,9 +17,8 @@ from kspec.model.neighbours import windows
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import rolling, strided_capacity
 from kspec.runtime.driver.device import Gpu
-from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import Axes, Strides, marshal
 from kspec.runtime.schedules.scan_schedule import HOST_ELEMENTS
-from kspec.runtime.schedules.strides import Axes, Strides
 
 _THREADS = 256
 _LARGEST = 32  # bytes of an accumulator, at most, for kspec::RollingTile::FITS

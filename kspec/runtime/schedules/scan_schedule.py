@@ -22,9 +22,8 @@ from kspec.model.stages import (
     strided_capacity,
 )
 from kspec.runtime.driver.device import Gpu
-from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import Axes, Strides, marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.strides import Axes, Strides
 from kspec.runtime.schedules.wave_schedule import Waves, choose_waves
 
 _NARROW_LIMIT = 2**31  # elements that 32-bit indices count

@@ -16,8 +16,8 @@ from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.stages import pack_size, segment_columns, segment_lines, strided_capacity
 from kspec.runtime.driver.device import Gpu
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.scan_schedule import (
     COLUMN_THREADS,
@@ -31,7 +31,6 @@ from kspec.runtime.schedules.scan_schedule import (
     column_tile,
     fitting_pack,
 )
-from kspec.runtime.schedules.strides import Axes
 
 # Offset of the address of the bounds in the plan.
 BOUNDS = 24

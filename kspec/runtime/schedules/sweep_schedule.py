@@ -14,10 +14,9 @@ import struct
 from collections.abc import Sequence
 
 from kspec.model.stages import sweep
-from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.item_schedule import ItemMember
 from kspec.runtime.schedules.reductions import ReductionSchedule, Resident
-from kspec.runtime.schedules.strides import Axes
 
 _THREADS = 256  # kspec::MaxThreads
 _OUTPUTS = 2  # of a thread: kspec::SWEEP_OUTPUTS

@@ -17,14 +17,13 @@ from kspec.model import dtypes
 from kspec.model.neighbours.windows import BOUNDARIES, BoundWindow
 from kspec.model.shapes import Shape, size_of
 from kspec.model.stages import pack_size, strided_capacity, windowed
-from kspec.runtime.memory.array_view import ArrayView
-from kspec.runtime.schedules import marshal
+from kspec.runtime.memory import ArrayView
+from kspec.runtime.schedules import Axes, Strides, collapse, marshal
 from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
     Member,
     host_threads,
 )
-from kspec.runtime.schedules.strides import Axes, Strides, collapse
 
 _THREADS = 256  # of most blocks
 _FOLDED = 2**30  # elements along an axis whose indices fold in 32 bits
@@ -77,7 +76,7 @@ def choose_windows(
     sizes : sequence of int
         Bytes of an element of each window.
     keep_order, merge : bool
-        As in `kspec.runtime.schedules.strides.collapse`, of the axes without windows.
+        As in `kspec.runtime.schedules.collapse`, of the axes without windows.
     on_host : bool
         Whether it is for the CPU.
     gathers : bool

@@ -16,7 +16,7 @@ from kspec.runtime.driver.device import Device, parse_device
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import stream_of_call
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.memory.device_array import use_on
 from kspec.runtime.memory.handle import Handle
 from kspec.runtime.texture import driver_texture

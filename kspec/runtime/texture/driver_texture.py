@@ -7,7 +7,7 @@ from typing import Any
 
 from kspec.dataclass import dataclass
 from kspec.errors import DriverError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.texture.channels import Channels
 

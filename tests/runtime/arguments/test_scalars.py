@@ -12,7 +12,7 @@ import pytest
 import kspec
 from kspec.errors import ArgumentTypeError
 from kspec.model import dtypes
-from kspec.runtime.memory.array_view import numpy_dtype
+from kspec.runtime.memory import numpy_dtype
 from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice
 

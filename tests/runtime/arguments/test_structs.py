@@ -14,7 +14,7 @@ import pytest
 import kspec
 from kspec.model.stages import FLAT, Specialization, Target, strided
 from kspec.pipeline import LazySource
-from kspec.runtime.memory.array_view import dtype_name
+from kspec.runtime.memory import dtype_name
 from tests.compiling import compiled
 from tests.devices import ArrayDevice
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import kspec
 from kspec import jit
 from kspec.model import dtypes
-from kspec.runtime.callcache.cache import MAX_PLANS
+from kspec.runtime.callcache import MAX_PLANS
 from kspec.runtime.callcache.launch_plan import Plan
 from kspec.runtime.schedules import marshal
 from tests.devices import ArrayDevice

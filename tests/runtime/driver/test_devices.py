@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.libraries.stream_order import stream_handle, stream_of_call

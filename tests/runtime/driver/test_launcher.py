@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kspec.errors import DriverError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import launch_ex as launcher
 from kspec.runtime.driver.launch import Launch
 from kspec.runtime.schedules.marshal import PackedParameters

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kspec.errors import DriverError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from tests.projects import ROOT, run_python
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.module import DriverModule
 from kspec.runtime.modules import cuda

@@ -19,7 +19,7 @@ from kspec.model.stages import (
     strided,
     to_aggregates,
 )
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.kernels.partial_reduction import SplitReduction
 from kspec.runtime.modules.advice import advise

@@ -21,9 +21,9 @@ import pytest
 import kspec
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
-from kspec.runtime.callcache import cache as call_cache
+from kspec.runtime import callcache as call_cache
+from kspec.runtime import driver
 from kspec.runtime.callcache import param_buffer
-from kspec.runtime.driver import api as driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device

@@ -86,7 +86,7 @@ class TestTorch:
     def test_bfloat16(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = self.torch.tensor([1, 2.5], dtype=self.torch.bfloat16)
         same(kspec.asnumpy(x), np.array([1, 2.5], ml_dtypes.bfloat16))
-        kspec.runtime.memory.array_view.numpy_dtype.cache_clear()
+        kspec.runtime.memory.numpy_dtype.cache_clear()
         monkeypatch.setitem(sys.modules, "ml_dtypes", None)
         with pytest.raises(kspec.ToolNotFoundError, match="bfloat16 needs ml_dtypes: pip install"):
             kspec.asnumpy(x)

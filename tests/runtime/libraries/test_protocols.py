@@ -14,12 +14,12 @@ import pytest
 
 import kspec
 from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST, Device
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.libraries.stream_order import stream_of_call
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from tests.devices import ArrayDevice
 from tests.runtime.exporters import Convertible, CudaInterface, Exporter
 from tests.runtime.memory_driver import FakeDriver, memory

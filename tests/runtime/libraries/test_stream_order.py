@@ -14,7 +14,7 @@ import pytest
 import kspec
 from kspec.locks import OnceMap
 from kspec.model.stages import RawSymbol
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import HOST
 from kspec.runtime.libraries import stream_order

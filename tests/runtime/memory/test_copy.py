@@ -14,7 +14,7 @@ from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.registry import NumPy
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.memory.copy import copy_elements
 
 VIEWS: list[Callable[[Any], Any]] = [

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.memory import deferred_release
 

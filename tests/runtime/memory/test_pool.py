@@ -13,7 +13,7 @@ import pytest
 import kspec
 from kspec import config
 from kspec.errors import DriverError
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.registry import Own
 from kspec.runtime.memory import pool
@@ -296,7 +296,8 @@ class TestFinalizers:
 import os, sys
 os.dup2(1, 2)
 import kspec
-from kspec.runtime.driver import api as driver, memory as driver_memory
+from kspec.runtime import driver
+from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.memory import pool
 from kspec.runtime.driver.device import Device
 driver_memory.allocate = lambda ordinal, nbytes: 4096

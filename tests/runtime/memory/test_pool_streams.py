@@ -17,7 +17,7 @@ import pytest
 
 import kspec
 from kspec import texture
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import memory as driver_memory
 from kspec.runtime.driver import stream as driver_streams
 from kspec.runtime.modules.loader import KernelLoader

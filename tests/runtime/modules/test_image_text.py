@@ -8,7 +8,7 @@ import kspec
 from kspec.compiler.cuda.fatbin import make_fatbin
 from kspec.errors import DriverError
 from kspec.model.stages import CudaSource, Image, Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.modules.cuda import CudaModule
 from kspec.runtime.modules.image_text import Contents, contents_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver import module as driver_module
 from tests.devices import ArrayDevice
 

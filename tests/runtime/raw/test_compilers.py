@@ -14,7 +14,7 @@ import kspec
 from kspec.compiler.cuda import link, nvcc
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import RawSymbol
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
 from kspec.runtime.raw import kernel as raw
 from tests.devices import ArrayDevice

@@ -15,8 +15,8 @@ import kspec
 from kspec.model.stages import Image
 from kspec.runtime.driver import module as driver_module
 from kspec.runtime.driver.launch import Launch, LaunchOptions
+from kspec.runtime.modules import readable
 from kspec.runtime.modules.cuda import CudaKernel, CudaModule
-from kspec.runtime.modules.module import readable
 from kspec.runtime.raw.sizes import make_launch
 from kspec.runtime.schedules.marshal import PackedParameters
 from tests.devices import ArrayDevice

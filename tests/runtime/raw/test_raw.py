@@ -17,7 +17,7 @@ from kspec.compiler.target import target_for_capability
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.provider import CompilingProvider
 from kspec.runtime.raw.declared import RawCallable

@@ -18,7 +18,7 @@ from kspec import texture
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.c_params import parse_c_params
 from kspec.model.stages import CudaSource
-from kspec.runtime.callcache.cache import MAX_PLANS
+from kspec.runtime.callcache import MAX_PLANS
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.modules.provider import CompilingProvider, OneSource
 from kspec.runtime.raw.declared import RawCallable

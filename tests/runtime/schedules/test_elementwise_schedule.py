@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kspec.model.stages import FLAT, PACKS, ROWS, TILES, pack_size
-from kspec.runtime.schedules import strides as layout
+from kspec.runtime import schedules as layout
 from kspec.runtime.schedules.elementwise_schedule import (
     ElementwiseSchedule,
     Member,

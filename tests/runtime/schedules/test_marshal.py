@@ -20,8 +20,8 @@ from kspec.model.neighbours.windows import BoundWindow
 from kspec.model.stages import HOST as HOST_TARGET
 from kspec.model.stages import CudaSource, pack_size
 from kspec.runtime.driver.device import HOST
-from kspec.runtime.memory.array_view import ArrayView, c_strides, numpy_dtype
-from kspec.runtime.schedules import marshal, reductions
+from kspec.runtime.memory import ArrayView, c_strides, numpy_dtype
+from kspec.runtime.schedules import Axes, marshal, reductions
 from kspec.runtime.schedules.elementwise_schedule import (
     Member,
     _strided_schedule,
@@ -29,7 +29,6 @@ from kspec.runtime.schedules.elementwise_schedule import (
     choose_host,
 )
 from kspec.runtime.schedules.reduction_schedule import ReductionLoop
-from kspec.runtime.schedules.strides import Axes
 from kspec.runtime.schedules.window_schedule import (
     boundary_value,
     choose_windows,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kspec.model.stages import COLUMNS, LINES, SHORT_LINES
-from kspec.runtime.schedules import strides as layout
+from kspec.runtime import schedules as layout
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reduction_schedule import ReductionLoop
 from kspec.runtime.schedules.reductions import ReductionSchedule, choose_host
-from kspec.runtime.schedules.strides import Axes
 
 SMS = 132  # of an H200
 STRIDED = "kspec::Strided<8>"

@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.shapes import broadcast_shapes, normalize_axes
-from kspec.runtime.schedules import strides as layout
-from kspec.runtime.schedules.strides import Axes
+from kspec.runtime import schedules as layout
+from kspec.runtime.schedules import Axes
 
 
 @given(mutually_broadcastable_shapes(num_shapes=3, max_dims=5, max_side=4, min_side=0))

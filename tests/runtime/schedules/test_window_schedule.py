@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from kspec.model.neighbours.windows import BoundWindow
-from kspec.runtime.memory.array_view import c_strides
+from kspec.runtime.memory import c_strides
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Member
 from kspec.runtime.schedules.window_schedule import choose_windows
 

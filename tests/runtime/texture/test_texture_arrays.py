@@ -19,9 +19,9 @@ import kspec
 from kspec import texture as tx
 from kspec.errors import DeviceMismatchError, DriverError, NotSupportedError
 from kspec.model.stages import CudaSource, Target
-from kspec.runtime.driver import api as driver
+from kspec.runtime import driver
 from kspec.runtime.driver.device import Device
-from kspec.runtime.memory.array_view import ArrayView
+from kspec.runtime.memory import ArrayView
 from kspec.runtime.texture import array as array_module
 from kspec.runtime.texture import driver_texture
 from kspec.runtime.texture.array import _rows_of

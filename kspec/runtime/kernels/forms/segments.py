@@ -11,7 +11,7 @@ from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
-from kspec.runtime.schedules.strides import Axes
+from kspec.runtime.schedules import Axes
 
 if TYPE_CHECKING:
     from kspec.runtime.schedules.scan_schedule import ScanSchedule

@@ -49,11 +49,11 @@ from kspec.runtime.kernels.partials import (
 )
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import Library, asarray
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.key_schedule import KEYS, PROGRESS, KeySchedule, counted_size
 from kspec.runtime.schedules.reductions import MAX_ACCUMULATOR
 from kspec.runtime.schedules.scan_schedule import ScanSchedule
 from kspec.runtime.schedules.segment_schedule import BOUNDS
-from kspec.runtime.schedules.strides import Axes
 
 _NUMBER = 8  # bytes of the number of elements beside an accumulator
 

@@ -13,7 +13,7 @@ from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
-from kspec.runtime.schedules.strides import broadcast_strides
+from kspec.runtime.schedules import broadcast_strides
 
 if TYPE_CHECKING:
     from kspec.model.forms.sliding import WindowPiece

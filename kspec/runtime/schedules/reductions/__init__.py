@@ -16,9 +16,8 @@ from typing import Protocol
 from kspec import config
 from kspec.dataclass import dataclass
 from kspec.model.stages import strided, strided_capacity
-from kspec.runtime.schedules import marshal
+from kspec.runtime.schedules import Axes, marshal
 from kspec.runtime.schedules.elementwise_schedule import Member
-from kspec.runtime.schedules.strides import Axes
 
 MAX_ACCUMULATOR = 192  # bytes; the static_assert in reduce.cuh
 MAX_SPLITS = 65535  # blocks along y

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from kspec.dataclass import dataclass
 from kspec.model.stages import COLUMNS
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions import (
     MAX_SPLITS,
@@ -24,7 +25,6 @@ from kspec.runtime.schedules.reductions import (
     inputs_abreast,
     pack_both,
 )
-from kspec.runtime.schedules.strides import Axes
 
 _THREADS = 256  # kspec::MaxThreads of the layout
 _WIDE_THREADS = 128

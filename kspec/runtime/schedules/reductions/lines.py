@@ -14,6 +14,7 @@ from functools import cached_property
 
 from kspec.dataclass import dataclass
 from kspec.model.stages import LINES, SHORT_LINES
+from kspec.runtime.schedules import Axes
 from kspec.runtime.schedules.elementwise_schedule import Member
 from kspec.runtime.schedules.reductions import (
     MAX_SPLITS,
@@ -25,7 +26,6 @@ from kspec.runtime.schedules.reductions import (
     is_power,
     pack_both,
 )
-from kspec.runtime.schedules.strides import Axes
 
 _MOST_THREADS = {LINES: 512, SHORT_LINES: 256}  # kspec::MaxThreads of each layout
 _BLOCK = 256
