@@ -172,6 +172,19 @@ def test_a_library_that_cannot_be_loaded(
     assert message.endswith(f"pip install --force-reinstall --no-deps {wheel}")
 
 
+def test_a_library_that_is_loaded_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread calls it as soon as it is loaded."""
+    folder = make(tmp_path, (*CUDA_13, "nvidia/cu13/lib/libnvrtc-builtins.so.13.0"))
+    loaded: list[str] = []
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    monkeypatch.setattr(toolkit, "_is_loaded", lambda soname: False)
+    monkeypatch.setattr(toolkit.ctypes, "CDLL", lambda path: loaded.append(Path(path).name))
+    with bindings_of("nvrtc"):
+        assert loaded == ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"]
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [

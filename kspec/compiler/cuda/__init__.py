@@ -189,10 +189,11 @@ def _load(library: _Library) -> Path | None:
     if any(_is_loaded(soname) for _, soname in library.places):
         return path
     try:
-        ctypes.CDLL(str(path))
-        # NVRTC opens its builtins by name, and in some wheels has no search path for them.
+        # NVRTC opens its builtins by name, and in some wheels has no search path for them.  They
+        # come first: a thread that finds NVRTC loaded calls it.
         for builtins in sorted(folder.glob(f"{file.partition('.')[0]}-builtins.so.*")):
             ctypes.CDLL(str(builtins))
+        ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolNotFoundError(
             f"{library.title} ({path}) cannot be loaded: {error}; install it anew: "
