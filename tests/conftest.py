@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import kspec
+from tests.choices import few_of
 from tests.gpus import in_turn
 from tests.own_cache import use_own_cache
-from tests.choices import few_of
 from tests.profiles import is_fast, load_profile
 
 load_profile()

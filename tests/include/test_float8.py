@@ -161,7 +161,10 @@ def test_helpers(library: Library, kind: str) -> None:
     same(signed, np.copysign(x, y).astype(dtype))
 
 
-ARCHS = [*(pytest.param(one, marks=pytest.mark.slow) for one in ("compute_75", "sm_90")), "compute_120"]
+ARCHS = [
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("compute_75", "sm_90")),
+    "compute_120",
+]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -34,9 +34,7 @@ def run(
     names = _names(source)
     if "<" in name and name not in names:
         names = (name,)
-    _module(source, names).get_function(name)(
-        grid, block, tuple(values), **options
-    )
+    _module(source, names).get_function(name)(grid, block, tuple(values), **options)
     return [place.numpy(value) for value, array in zip(values, is_array, strict=True) if array]
 
 

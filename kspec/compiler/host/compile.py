@@ -333,7 +333,7 @@ class _Run:
         return (*command, *_LINK_FLAGS[self.compiler.kind], *self.linked)
 
     def _links(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Return what stands before and after the object in a link, in the order of trying."""
+        # What stands before and after the object, in the order of trying.
         return [*([_WITHOUT_STD] if self.compiler.kind != "zig" else ()), ((), ())]
 
     def _front(self) -> list[str]:

@@ -201,7 +201,8 @@ def test_each_block_of_a_line_has_a_pack(length: int) -> None:
     values = alone(numbers((301, length), "int32"), 0)
     total = kspec.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "totals")
     total(values, axis=1)
-    for TOLD.wanted in [one for one in TOLD.choices if one.get("splits", 1) > 1]:
+    split = [one for one in TOLD.choices if one.get("splits", 1) > 1]
+    for TOLD.wanted in split:
         got = total(values, axis=1, sanitize=CHECKS)
         np.testing.assert_array_equal(got, values.sum(1, dtype="int32"), err_msg=str(TOLD.wanted))
 
