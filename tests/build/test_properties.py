@@ -195,7 +195,7 @@ reference = "{reference}"
 """
 
 
-def outcome_of(folder: Path, name: str, count: int = 100, **fields: str) -> runner.Outcome:
+def outcome_of(folder: Path, name: str, count: int = 50, **fields: str) -> runner.Outcome:
     """Test one kernel of a new project on the host device."""
     text = SPEC.format(**{"operation": "y = x", "reference": "x", "more": "", **fields})
     project = write_project(folder, made=text)
@@ -268,7 +268,7 @@ def test_failures_are_short(tmp_path: Path) -> None:
 def test_all_is_well(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, "f")
     assert (outcome.problem, outcome.reproducer) == ("", "")
-    assert outcome.examples == 100 and outcome.device == "host" and outcome.kernel == "made.f"
+    assert outcome.examples == 50 and outcome.device == "host" and outcome.kernel == "made.f"
 
 
 @pytest.mark.usefixtures("unshrunk")
