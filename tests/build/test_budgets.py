@@ -9,7 +9,7 @@ import pytest
 from kspec.build.project import build_project
 from kspec.build.report.budgets import BudgetError
 from kspec.errors import SpecError
-from tests.projects import CONFIGURATION, SHIFTS, SQUARES, files_of, write_project
+from tests.projects import CONFIGURATION, SHIFTS, SQUARES, files_of, write_project, write_specs
 
 SPILLS = """
 [raw.many]
@@ -69,9 +69,8 @@ def test_architectures_share_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("optimized_code")
-def test_spills(toy: Path) -> None:
-    write_project(toy, shifts=SPILLS)
-    text = problems(toy)
+def test_spills(tmp_path: Path) -> None:
+    text = problems(write_specs(tmp_path, shifts=SPILLS))
     assert text.startswith("specs/shifts.toml:3:1: error: many spills ")
     assert "bytes of registers on sm_90; no_spills allows none\n" in text
 
