@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import Phase
 
 from kspec.build import cli
+from kspec.build.project import build_project
 from kspec.build.properties import runner
 from tests.projects import write_project
 
@@ -32,6 +34,19 @@ def unshrunk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
     return write_project(tmp_path / "toy")
+
+
+@pytest.fixture(scope="module")
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_project(tmp_path_factory.mktemp("built") / "toy")
+    build_project(folder)
+    return folder
+
+
+@pytest.fixture
+def built(built_once: Path, tmp_path: Path) -> Path:
+    """Return a toy project that was built: a copy, which takes a twentieth of the time."""
+    return shutil.copytree(built_once, tmp_path / "toy")
 
 
 @pytest.fixture

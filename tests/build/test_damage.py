@@ -42,10 +42,10 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.fixture
-def built(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    build_project(toy)
+def built(built: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the package of the project."""
     monkeypatch.setattr(driver, "compute_capability", lambda ordinal: (9, 0))
-    return toy / PACKAGE
+    return built / PACKAGE
 
 
 def shipped(folder: Path) -> object:

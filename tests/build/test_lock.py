@@ -35,12 +35,6 @@ LOCK = Lock(
 )
 
 
-@pytest.fixture
-def built(toy: Path) -> Path:
-    build_project(toy)
-    return toy
-
-
 def lock_of(project: Path) -> Lock:
     found = locks.read_lock(project)
     assert found is not None

@@ -22,12 +22,6 @@ from kspec.runtime.schedules.reductions import columns, lines
 from tests.projects import ROOT, SHIFTS, write_project
 
 
-@pytest.fixture
-def built(toy: Path) -> Path:
-    build_project(toy)
-    return toy
-
-
 def report_of(project: Path, *kernels: str) -> reports.Report:
     lock = read_lock(project)
     assert lock is not None

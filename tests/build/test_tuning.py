@@ -48,12 +48,11 @@ def write_tuned(project: Path, *entries: Tuned) -> None:
 
 
 @pytest.fixture
-def tuned(toy: Path) -> Path:
+def tuned(built: Path) -> Path:
     """The toy project, whose lock has an entry and whose package was built with it."""
-    build_project(toy)
-    write_tuned(toy, FASTER)
-    build_project(toy)
-    return toy
+    write_tuned(built, FASTER)
+    build_project(built)
+    return built
 
 
 class TestLock:
