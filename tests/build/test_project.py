@@ -71,9 +71,8 @@ def test_what_a_spec_says_of_the_launch_reaches_it(tmp_path: Path) -> None:
     assert x.tolist() == [1, 2, 3, 4, 0]
 
 
-def test_the_package_runs(toy: Path) -> None:
-    build_project(toy)
-    package = import_package(toy / PACKAGE)
+def test_the_package_runs(built: Path) -> None:
+    package = import_package(built / PACKAGE)
     assert package.kernel_names() == ("shifts.shift", "squares.square", "squares.total")
     x = np.arange(6, dtype=np.float32)
     np.testing.assert_array_equal(package.squares.square(x), x * x)
@@ -86,38 +85,35 @@ def test_the_package_runs(toy: Path) -> None:
         package.cubes
 
 
-def test_text_is_deterministic_and_portable(toy: Path, tmp_path: Path) -> None:
-    build_project(toy)
+def test_text_is_deterministic_and_portable(built: Path, tmp_path: Path) -> None:
     other = write_project(tmp_path / "elsewhere" / "deeper")
     build_project(other)
-    assert files_of(toy / PACKAGE) == files_of(other / PACKAGE)
-    for name, content in files_of(toy / PACKAGE).items():
+    assert files_of(built / PACKAGE) == files_of(other / PACKAGE)
+    for name, content in files_of(built / PACKAGE).items():
         if not name.endswith(".fatbin"):
             assert str(tmp_path).encode() not in content and b"\r" not in content
 
 
-def test_images_are_deterministic(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_deterministic(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever process compiles them."""
-    build_project(toy)
-    first = files_of(toy / PACKAGE)
-    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "fresh-cache"))
+    first = files_of(built / PACKAGE)
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(built / "fresh-cache"))
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    for path in (toy / PACKAGE).glob("*.fatbin"):
+    for path in (built / PACKAGE).glob("*.fatbin"):
         path.unlink()
-    build_project(toy)
-    assert files_of(toy / PACKAGE) == first
+    build_project(built)
+    assert files_of(built / PACKAGE) == first
 
 
-def test_an_unchanged_build_does_nothing(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_project(toy)
-    before = {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()}
-    folder = (toy / PACKAGE).stat().st_ino
+def test_an_unchanged_build_does_nothing(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (built / PACKAGE).iterdir()}
+    folder = (built / PACKAGE).stat().st_ino
     monkeypatch.setattr(images, "Workers", _refused)
     monkeypatch.setattr(images, "make_fatbin", _refused)
-    report = build_project(toy)
+    report = build_project(built)
     assert (report.changed, report.compiled) == ((), ())
-    assert {path.name: path.stat().st_mtime_ns for path in (toy / PACKAGE).iterdir()} == before
-    assert (toy / PACKAGE).stat().st_ino == folder
+    assert {path.name: path.stat().st_mtime_ns for path in (built / PACKAGE).iterdir()} == before
+    assert (built / PACKAGE).stat().st_ino == folder
 
 
 def _refused(*arguments: object) -> None:
@@ -131,11 +127,10 @@ def edit(toy: Path, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def test_one_changed_kernel_is_compiled_alone(toy: Path) -> None:
-    build_project(toy)
-    edit(toy, "y = x * x", "y = x * x + 0")
+def test_one_changed_kernel_is_compiled_alone(built: Path) -> None:
+    edit(built, "y = x * x", "y = x * x + 0")
     steps: list[Step] = []
-    report = build_project(toy, progress=steps.append)
+    report = build_project(built, progress=steps.append)
     assert {(step.name, step.arch) for step in steps} == {
         ("squares.square", "sm_90"),
         ("squares.square", "compute_80"),
@@ -146,25 +141,24 @@ def test_one_changed_kernel_is_compiled_alone(toy: Path) -> None:
 
 
 def test_kernels_that_move_in_their_file_are_not_compiled(
-    toy: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_project(toy)
-    before = files_of(toy / PACKAGE)
+    before = files_of(built / PACKAGE)
     head, square, total = re.split(r"(?m)^(?=\[elementwise|\[reduction)", SQUARES)
-    (toy / "specs/squares.toml").write_text(f"# A line.\n{head}{total}\n\n{square}")
+    (built / "specs/squares.toml").write_text(f"# A line.\n{head}{total}\n\n{square}")
     with monkeypatch.context() as patch:
         patch.setattr(images, "Workers", _refused)
         patch.setattr(images, "make_fatbin", _refused)
-        report = build_project(toy)
+        report = build_project(built)
     assert report.compiled == ()
     assert {"manifest.json", "squares.cu", "squares.py"} <= set(report.changed)
     # Nothing in the code says where it stood.
-    monkeypatch.setenv("KSPEC_CACHE_DIR", str(toy / "fresh-cache"))
+    monkeypatch.setenv("KSPEC_CACHE_DIR", str(built / "fresh-cache"))
     for name in IMAGES:
-        (toy / PACKAGE / f"{name}.fatbin").unlink()
-    assert set(build_project(toy).compiled) == IMAGES
+        (built / PACKAGE / f"{name}.fatbin").unlink()
+    assert set(build_project(built).compiled) == IMAGES
     images_of = {name: data for name, data in before.items() if name.endswith(".fatbin")}
-    assert images_of.items() <= files_of(toy / PACKAGE).items()
+    assert images_of.items() <= files_of(built / PACKAGE).items()
 
 
 def test_a_line_that_is_part_of_the_code_is_compiled(toy: Path) -> None:
@@ -191,45 +185,40 @@ def test_a_warning_that_moved_is_shown_where_it_is(toy: Path, run) -> None:
         edit(toy, 'doc = "Squares."', '\n\ndoc = "Squares."')
 
 
-def test_cached_images_start_no_process(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_project(toy)
-    before = files_of(toy / PACKAGE)
-    for path in (toy / PACKAGE).glob("*.fatbin"):
+def test_cached_images_start_no_process(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = files_of(built / PACKAGE)
+    for path in (built / PACKAGE).glob("*.fatbin"):
         path.unlink()
     monkeypatch.setattr(images, "Workers", _refused)
-    build_project(toy)
-    assert files_of(toy / PACKAGE) == before
+    build_project(built)
+    assert files_of(built / PACKAGE) == before
 
 
-def test_images_of_an_earlier_layout_are_removed(toy: Path) -> None:
-    build_project(toy)
-    (toy / PACKAGE / "squares.fatbin").write_bytes(b"of all kernels of the file")
-    assert build_project(toy).changed == ("squares.fatbin",)
-    assert not (toy / PACKAGE / "squares.fatbin").exists()
+def test_images_of_an_earlier_layout_are_removed(built: Path) -> None:
+    (built / PACKAGE / "squares.fatbin").write_bytes(b"of all kernels of the file")
+    assert build_project(built).changed == ("squares.fatbin",)
+    assert not (built / PACKAGE / "squares.fatbin").exists()
 
 
-def test_a_changed_header_recompiles_its_users(toy: Path) -> None:
-    build_project(toy)
-    (toy / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
-    report = build_project(toy)
+def test_a_changed_header_recompiles_its_users(built: Path) -> None:
+    (built / "specs/amount.cuh").write_text("#define AMOUNT 4\n")
+    report = build_project(built)
     assert report.compiled == ("shifts.shift",)
     assert "amount.cuh" in report.changed
 
 
-def test_a_damaged_image_is_made_again(toy: Path) -> None:
-    build_project(toy)
-    path = toy / PACKAGE / "squares.square.fatbin"
+def test_a_damaged_image_is_made_again(built: Path) -> None:
+    path = built / PACKAGE / "squares.square.fatbin"
     good = path.read_bytes()
     path.write_bytes(good[:-1])
-    assert build_project(toy).changed == ("squares.square.fatbin",)
+    assert build_project(built).changed == ("squares.square.fatbin",)
     assert path.read_bytes() == good
 
 
-def test_a_removed_spec_file_takes_its_module_along(toy: Path) -> None:
-    build_project(toy)
-    (toy / "specs/shifts.toml").unlink()
-    build_project(toy)
-    assert not [name for name in files_of(toy / PACKAGE) if "shift" in name or "amount" in name]
+def test_a_removed_spec_file_takes_its_module_along(built: Path) -> None:
+    (built / "specs/shifts.toml").unlink()
+    build_project(built)
+    assert not [name for name in files_of(built / PACKAGE) if "shift" in name or "amount" in name]
 
 
 def test_text_only(toy: Path) -> None:
@@ -240,10 +229,9 @@ def test_text_only(toy: Path) -> None:
     assert import_package(toy / PACKAGE).squares.square(x).tolist() == [1, 1, 1]
 
 
-def test_text_only_keeps_images_that_still_fit(toy: Path) -> None:
-    build_project(toy)
-    edit(toy, "y = x * x", "y = x * x + 0")
-    report = build_project(toy, compiling=False)
+def test_text_only_keeps_images_that_still_fit(built: Path) -> None:
+    edit(built, "y = x * x", "y = x * x + 0")
+    report = build_project(built, compiling=False)
     assert {name for name in report.changed if name.endswith("fatbin")} == {"squares.square.fatbin"}
     assert set(report.images) == {"shifts.shift", "squares.total"}
 
@@ -273,20 +261,21 @@ def test_every_problem_is_reported_and_nothing_written(tmp_path: Path) -> None:
     assert not (toy / "generated").exists()
 
 
-def test_cuda_that_does_not_compile(toy: Path) -> None:
-    build_project(toy)
-    before = files_of(toy / PACKAGE)
-    path = toy / "specs/squares.toml"
+def test_cuda_that_does_not_compile(built: Path) -> None:
+    before = files_of(built / PACKAGE)
+    path = built / "specs/squares.toml"
     path.write_text(path.read_text().replace("y = x * x", "y = x * undefined_thing"))
-    (toy / "specs/amount.cuh").write_text("#define AMOUNT other_thing\n")
+    (built / "specs/amount.cuh").write_text("#define AMOUNT other_thing\n")
     with pytest.raises(CompileError) as caught:
-        build_project(toy)
+        build_project(built)
     assert 'specs/squares.toml:7:22: error: identifier "undefined_thing" is undefined' in (
         caught.value.log
     )
     assert 'identifier "other_thing" is undefined' in caught.value.log, "all files are reported"
-    assert files_of(toy / PACKAGE) == before
-    assert [path.name for path in (toy / "generated").iterdir() if path.is_dir()] == ["toy_kernels"]
+    assert files_of(built / PACKAGE) == before
+    assert [path.name for path in (built / "generated").iterdir() if path.is_dir()] == [
+        "toy_kernels"
+    ]
 
 
 def test_foreign_files_are_not_thrown_away(toy: Path) -> None:
@@ -320,12 +309,11 @@ def test_without_specs(toy: Path) -> None:
 
 
 class TestCheck:
-    def test_current(self, toy: Path) -> None:
-        build_project(toy)
-        assert check_project(toy) == ""
-        for path in (toy / PACKAGE).glob("*.fatbin"):
+    def test_current(self, built: Path) -> None:
+        assert check_project(built) == ""
+        for path in (built / PACKAGE).glob("*.fatbin"):
             path.unlink()
-        assert check_project(toy) == "", "images are not committed"
+        assert check_project(built) == "", "images are not committed"
 
     @pytest.mark.parametrize(
         "include",
@@ -344,27 +332,24 @@ class TestCheck:
         assert "-#define AMOUNT 3\n+#define AMOUNT 4\n" in check_project(toy)
         assert build_project(toy).compiled == ("shifts.shift",)
 
-    def test_edited_by_hand(self, toy: Path) -> None:
-        build_project(toy)
-        path = toy / PACKAGE / "squares.py"
+    def test_edited_by_hand(self, built: Path) -> None:
+        path = built / PACKAGE / "squares.py"
         path.write_text(path.read_text().replace("-> ArrayT:", "-> object:", 1))
-        difference = check_project(toy)
+        difference = check_project(built)
         assert "--- generated/toy_kernels/squares.py (committed)" in difference
         assert "-) -> object:\n+) -> ArrayT:\n" in difference
         assert path.read_text().count("-> object:") == 1, "check writes nothing"
 
-    def test_changed_spec(self, toy: Path) -> None:
-        build_project(toy)
-        path = toy / "specs/squares.toml"
+    def test_changed_spec(self, built: Path) -> None:
+        path = built / "specs/squares.toml"
         path.write_text(path.read_text().replace('"float32", "int32"', '"float32"'))
-        difference = check_project(toy)
+        difference = check_project(built)
         assert "manifest.json" in difference and "squares.py" in difference
 
-    def test_missing_and_left_over_files(self, toy: Path) -> None:
-        build_project(toy)
-        (toy / PACKAGE / "py.typed").unlink()
-        (toy / PACKAGE / "old.cu").write_text("// Generated by kspec from specs/old.toml.\n")
-        difference = check_project(toy)
+    def test_missing_and_left_over_files(self, built: Path) -> None:
+        (built / PACKAGE / "py.typed").unlink()
+        (built / PACKAGE / "old.cu").write_text("// Generated by kspec from specs/old.toml.\n")
+        difference = check_project(built)
         assert "--- /dev/null\n+++ generated/toy_kernels/py.typed" in difference
         assert "--- generated/toy_kernels/old.cu (committed)\n+++ /dev/null" in difference
 
@@ -372,10 +357,9 @@ class TestCheck:
         assert check_project(toy).count("--- /dev/null") == len(TEXT)
         assert not (toy / "generated").exists()
 
-    def test_damaged_manifest(self, toy: Path) -> None:
-        build_project(toy)
-        (toy / PACKAGE / "manifest.json").write_text("<<<<<<< HEAD")
-        assert "-(damaged)" in check_project(toy)
+    def test_damaged_manifest(self, built: Path) -> None:
+        (built / PACKAGE / "manifest.json").write_text("<<<<<<< HEAD")
+        assert "-(damaged)" in check_project(built)
 
     def test_a_manifest_of_another_kspec(self, toy: Path) -> None:
         build_project(toy, compiling=False)
