@@ -14,6 +14,7 @@ import pytest
 
 import kspec
 from tests.choices import few_of
+from tests.compiling import compile_as_users_do
 from tests.gpus import in_turn
 from tests.own_cache import use_own_cache
 from tests.profiles import is_fast, load_profile
@@ -123,7 +124,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def optimized_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile for GPUs as users do; `tests.compiling.optimized` does so for a whole module."""
-    monkeypatch.delenv("KSPEC_CUDA_OPT", raising=False)
+    compile_as_users_do(monkeypatch)
 
 
 @pytest.fixture

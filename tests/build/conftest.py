@@ -26,12 +26,6 @@ def one_processor() -> Iterator[None]:
 
 
 @pytest.fixture
-def optimized_code(optimized_code: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile in new processes: after ``--Ofast-compile`` NVRTC makes other code of the same text."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-
-
-@pytest.fixture
 def unshrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let property tests stop at the first call that fails: finding a smaller one takes longest."""
     monkeypatch.setattr(runner, "PHASES", (Phase.generate,))
