@@ -10,7 +10,7 @@ import kspec
 STARS = 999  # around the core of a galaxy
 SOFTENING = 0.2  # distance below which pulls no longer grow
 STEP = 0.04
-STEPS = 40
+STEPS = 150
 
 # The map computes the pull of body y on body x; the reduction adds up those of all bodies y.
 gravity = kspec.ReductionKernel(
