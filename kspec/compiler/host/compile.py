@@ -99,8 +99,11 @@ _LINK_FLAGS = {
     # libc and libm come with the Python process; zig would first build a libc++ for 35 seconds.
     "zig": ("-shared", "-nostdlib"),
 }
-# Tried first: few kernels need libstdc++, whose symbols take a linker longer than all the rest.
+# What stands before and after the object, in the order of trying. Few kernels need libstdc++, whose
+# symbols take a linker longer than all the rest.
+_WHOLE = ((), ())
 _WITHOUT_STD = (("-nodefaultlibs", "-Wl,-z,defs"), ("-lm", "-lc", "-lgcc"))
+_LINKS = {"gcc": (_WITHOUT_STD, _WHOLE), "clang": (_WITHOUT_STD, _WHOLE), "zig": (_WHOLE,)}
 
 
 def _kind_flags(compiler: HostCompiler) -> tuple[str, ...]:
@@ -294,6 +297,7 @@ class _Run:
         """Return the key of everything that decides the code of a rewritten text."""
         files = [(INCLUDE_DIRECTORY / "kspec_host" / name).read_text() for name in _INCLUDED]
         words = (self.compiler.key, *self._front(), *self.flags, *self._linker())
+        words += (repr(_LINKS[self.compiler.kind]),)
         moved = text.replace(str(self.directory), SOURCE_ROOT)
         return text_key([*words, *files, moved.replace(str(INCLUDE_DIRECTORY), DIALECT_ROOT)])
 
@@ -320,7 +324,7 @@ class _Run:
         log = self._log(done)
         if done.returncode:
             return log, True
-        for before, after in self._links():
+        for before, after in _LINKS[self.compiler.kind]:
             done = self._call([*self._linker(), *before, "-o", "kernel.so", "kernel.o", *after])
             if not done.returncode:
                 break
@@ -331,10 +335,6 @@ class _Run:
         # Without -fsanitize: what instrumentation calls is in the dialect.
         command = self.compiler.as_c if zig else self.compiler.command
         return (*command, *_LINK_FLAGS[self.compiler.kind], *self.linked)
-
-    def _links(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        # What stands before and after the object, in the order of trying.
-        return [*([_WITHOUT_STD] if self.compiler.kind != "zig" else ()), ((), ())]
 
     def _front(self) -> list[str]:
         if self.compiler.kind != "zig" or self.needs_std:
