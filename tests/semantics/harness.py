@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -43,14 +45,21 @@ def _module(source: str, names: tuple[str, ...]) -> kspec.RawModule:
     return kspec.RawModule(code=source, name_expressions=names)
 
 
+def sources_of(module: ModuleType) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each source of a module (``A_SOURCE``): its name, text and expressions (``A_NAMES``)."""
+    for name, value in vars(module).items():
+        if name.endswith("SOURCE") and isinstance(value, str):
+            yield name, value, tuple(getattr(module, name.replace("SOURCE", "NAMES"), ()))
+
+
 @functools.cache
 def _names(source: str) -> tuple[str, ...]:
-    """Return the name expressions of a source's module (``A_NAMES`` of ``A_SOURCE``): one image."""
-    for module in [*sys.modules.values()]:
-        if module.__name__.startswith(f"{__package__}."):
-            for name, value in vars(module).items():
-                if value is source:
-                    return tuple(getattr(module, name.replace("SOURCE", "NAMES"), ()))
+    """Return the name expressions of a source: one image serves all tests of it."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(f"{__package__}."):
+            for _, text, names in sources_of(module):
+                if text is source:
+                    return names
     return ()
 
 

@@ -11,6 +11,7 @@ from kspec.compiler.cuda.nvrtc import nvrtc_version
 from kspec.errors import ToolNotFoundError
 from kspec.model.stages import CudaSource, Target
 from tests.compiling import compiled
+from tests.semantics.harness import sources_of
 
 
 def sources() -> list[tuple[str, str, tuple[str, ...]]]:
@@ -20,11 +21,7 @@ def sources() -> list[tuple[str, str, tuple[str, ...]]]:
         if path.stem == "test_sources":
             continue
         module = importlib.import_module(f"{__package__}.{path.stem}")
-        found += [
-            (f"{path.stem}-{name}", value, getattr(module, name.replace("SOURCE", "NAMES"), ()))
-            for name, value in vars(module).items()
-            if name.endswith("SOURCE") and isinstance(value, str)
-        ]
+        found += [(f"{path.stem}-{name}", text, names) for name, text, names in sources_of(module)]
     return found
 
 
