@@ -350,11 +350,10 @@ def main() -> None:
         try:
             found = run(pair[1], options.tree, options.limit, options.workers, tests)
         except LookupError as error:  # the line is gone
-            found = {**asdict(pair[1]), "killed": True, "by": str(error), "seconds": 0}
+            found = {**asdict(pair[1]), "killed": None, "by": str(error), "seconds": 0}
         (options.out / f"{pair[0]:03}.json").write_text(json.dumps(found, indent=1))
-        print(
-            f"{pair[0]:3} {'killed' if found['killed'] else 'SURVIVED':8} {found['by']}", flush=True
-        )
+        verdict = {True: "killed", False: "SURVIVED", None: "gone"}[found["killed"]]
+        print(f"{pair[0]:3} {verdict:8} {found['by']}", flush=True)
         return bool(found["killed"])
 
     with ThreadPoolExecutor(options.jobs) as pool:
