@@ -130,7 +130,7 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.rglob("*.py
 
 @functools.cache
 def imports(name: str) -> tuple[tuple[str, int, str], ...]:
-    """Return what a file imports, its line, and when: "first", "later" or only for "types"."""
+    """Return each import of a file: the name, the line, and "first", "later" or "types"."""
     tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
     when: dict[ast.AST, str] = {}
     for outer in ast.walk(tree):
