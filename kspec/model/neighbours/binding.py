@@ -21,14 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kspec.dataclass import dataclass
 from kspec.model.declaration import ElementwiseDeclaration, GeneratedDeclaration
-
-if TYPE_CHECKING:
-    from kspec.model.neighbours.samples import BoundSample
-    from kspec.model.neighbours.windows import BoundSizes, BoundWindow
+from kspec.model.neighbours.samples import BoundSample, bind_samples
+from kspec.model.neighbours.windows import BoundSizes, BoundWindow, bind_windows
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,6 @@ class BoundNeighbours:
     windows: tuple[BoundWindow, ...] = ()
     samples: tuple[BoundSample, ...] = ()
     sizes: BoundSizes = ()
-
-
-NO_NEIGHBOURS = BoundNeighbours()
 
 
 def bind_neighbours(
@@ -64,16 +59,10 @@ def bind_neighbours(
     ArgumentTypeError, ShapeError
         As `bind_windows` and `bind_samples` do.
     """
-    declared = isinstance(declaration, ElementwiseDeclaration) and declaration.has_neighbours
-    if boundary is None and not sizes and not declared:
-        return NO_NEIGHBOURS
-    from kspec.model.neighbours.samples import bind_samples
-    from kspec.model.neighbours.windows import bind_windows
-
     name = declaration.name
     if not isinstance(declaration, ElementwiseDeclaration):
         bind_windows(name, (), boundary=boundary, given=sizes)
-        return NO_NEIGHBOURS
+        return BoundNeighbours()
     known = tuple(size for size, _ in declaration.given_sizes)
     windows = declaration.all_windows
     given = {one: value for one, value in sizes.items() if value is not None or one not in known}
