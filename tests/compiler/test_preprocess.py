@@ -52,7 +52,7 @@ def test_spans_of_the_user():
     }
     text = "".join(pieces)
     markers = line_markers(text)
-    spans = user_spans(markers, len(text), lambda path: path.startswith("/toolkit/"))
+    spans = user_spans(markers, len(text), ("/toolkit/",))
     kept = "".join(text[start:end] for start, end in spans)
     assert kept == "".join(piece for piece, mine in pieces.items() if mine)
     assert [marker.path for marker in markers][6] == 'spec "x".toml'

@@ -185,7 +185,7 @@ def test_line_markers_keep_what_is_whose():
         '__shared__ int b;\n# 4 "k.cu" 2\n__shared__ int\n# 40 "k.cu"\nc;\n'
         '# 1 "/dialect/y.h" 1\n__shared__ int d;\n# 42 "k.cu" 2\n}\n'
     )
-    rewritten = rewrite(text, foreign=lambda path: path.startswith("/dialect/")).text
+    rewritten = rewrite(text, foreign=("/dialect/",)).text
     lines = rewritten.splitlines()
     assert lines[2].startswith("typedef int kspec_type_a;")
     assert lines[4] == "__shared__ int b;" and "__shared__ int d;" in lines
@@ -200,3 +200,29 @@ def test_calls_on_one_line_are_told_apart():
         '# 7 "k.cu"\nvoid f() {\n  if (c) \n# 8 "_1"\n__syncthreads(); else \n# 8 "s2"\n'
         'g->at[i].sync();\n# 9 "k.cu"\n  sync();\n}\n'
     )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "__shared__ int a; void g() { sync(); sync(); __shared__ int b; }",
+        "extern __shared__ int a[]; template <class T> __constant__ T c; void g() { asm(0); }",
+        'extern "C" __global__ void h() {} __constant__ int c;',
+        "namespace n {",  # which the source closes
+        "__shared__",
+        "__global__ void h() { f(threadIdx.x); }",
+    ],
+)
+def test_headers_that_were_read_before_change_nothing(header, monkeypatch):
+    texts = [
+        f'# 1 "k.cu"\n# 1 "h.cuh" 1\n{header}\n# 2 "k.cu" 2\n{body}\n'
+        for body in ("int d; }", "int d; __shared__ int e; void k() { sync(); sync(); }", "")
+    ]
+
+    def results():
+        site = {"site_of": lambda offset, number: f"{offset} {number}"}
+        return [rewrite(text, 2, ["d"], loops=True, **site) for text in texts]
+
+    found = results()
+    monkeypatch.setattr("kspec.compiler.host.rewrite._front", lambda *given: None)
+    assert found == results()

@@ -346,7 +346,7 @@ class _Run:
         return [
             # What the source carries, even a cuComplex.h; then our dialect, even where options
             # lead to a toolkit, whose headers would clash with it.
-            f"-I{self.directory / 'include'}",
+            "-Iinclude",  # below the directory, whose name is another each time
             f"-I{INCLUDE_DIRECTORY}",
             *self.flags,
             f"-ffile-prefix-map={self.directory}={SOURCE_ROOT}",
@@ -393,7 +393,7 @@ def _foreign_file(preprocessed: str, directory: Path, toolkits: Sequence[Path]) 
 
 def _readable(log: str, directory: Path) -> str:
     """Remove the machine's paths and our own macros from a log."""
-    log = log.replace(f"{directory}/include/", "").replace(f"{directory}/", "")
+    log = log.replace(f"{directory}/", "")
     log = log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/")
     log = re.sub(r"^In file included from (.*\n\s+from )*kernel\.cpp.*\n", "", log, flags=re.M)
     return re.sub(r"^.* note: in \w+ of macro .KSPEC_.*\n?", "", log, flags=re.M).strip()

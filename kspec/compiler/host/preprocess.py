@@ -11,9 +11,9 @@ after it.
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 
 from kspec.cpp.directives import INCLUDES, escaped, header_names, unescaped
 from kspec.cpp.tokens import newlines, tokens_of
@@ -66,6 +66,7 @@ class PreparedText:
     includes: frozenset[str]
 
 
+@functools.lru_cache(maxsize=256)
 def prepare(text: str) -> PreparedText:
     """Refuse what cannot be included, and keep CUDA's keywords what they are."""
     includes = frozenset(name.name for name in header_names(text) if name.is_literal)
@@ -135,7 +136,7 @@ class MarkedLines:
 
 
 def user_spans(
-    markers: list[LineMarker], end: int, foreign: Callable[[str], bool]
+    markers: list[LineMarker], end: int, foreign: tuple[str, ...]
 ) -> list[tuple[int, int]]:
     """Return the spans of a preprocessed text that are the user's own: not of foreign headers."""
     spans: list[tuple[int, int]] = []
@@ -143,7 +144,7 @@ def user_spans(
     for marker in markers:
         before = mine[-1]
         if "1" in marker.flags:
-            mine.append("3" not in marker.flags and not foreign(marker.path))
+            mine.append("3" not in marker.flags and not marker.path.startswith(foreign))
         elif "2" in marker.flags and len(mine) > 1:
             mine.pop()
         if before and not mine[-1]:

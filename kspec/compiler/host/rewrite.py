@@ -11,6 +11,7 @@ macros it writes are those of ``kspec/host/include/kspec_host/rewritten.h``;
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -102,7 +103,7 @@ def rewrite(
     text: str,
     first_number: int = 0,
     known: Iterable[str] = (),
-    foreign: Callable[[str], bool] = lambda path: False,
+    foreign: tuple[str, ...] = (),
     site_of: Callable[[int, int], str] | None = None,
     loops: bool = False,
 ) -> HostText:
@@ -120,8 +121,8 @@ def rewrite(
         Number of the first entry.
     known : iterable of str
         Kernels that get their entry elsewhere.
-    foreign : callable
-        Returns whether a file's text stays as it is; system headers do anyway.
+    foreign : tuple of str
+        Folders, with a slash, of files whose text stays as it is; system headers do anyway.
     site_of : callable, optional
         Returns the name of a file for a call at an offset, the n-th of several on one line.
     loops : bool
@@ -166,7 +167,7 @@ class _Rewriter:
         text: str,
         first_number: int,
         known: frozenset[str],
-        foreign: Callable[[str], bool],
+        foreign: tuple[str, ...],
         site_of: Callable[[int, int], str] | None,
         loops: bool,
     ) -> None:
@@ -192,9 +193,7 @@ class _Rewriter:
 
     def run(self) -> HostText:
         markers = markers_of(self.text)
-        for start, end in user_spans(markers, len(self.text), self.foreign):
-            for token in tokens_of(self.text, start=start, end=end):
-                self.take(token)
+        self.read(markers, self.go_on(markers))
         self.tell_calls_apart(markers)
         looped = self.add_loops(markers)
         return HostText(
@@ -204,6 +203,24 @@ class _Rewriter:
             tuple(self.refusals),
             looped,
         )
+
+    def read(self, markers: list[LineMarker], begin: int) -> None:
+        for start, end in user_spans(markers, len(self.text), self.foreign):
+            for token in tokens_of(self.text, start=max(start, begin), end=end):
+                self.take(token)
+
+    def go_on(self, markers: list[LineMarker]) -> int:
+        """Take over what was found in the same headers before; return where they end."""
+        end = next((one.start for one in reversed(markers) if "2" in one.flags), 0)
+        front = _front(self.text[:end], self.foreign, self.loops)
+        if front is None:
+            return 0
+        self.edits, self.collective = [*front.edits], [*front.collective]
+        self.outer_words, self.loops_of = {*front.outer_words}, {**front.loops_of}
+        self.dynamic_names, self.shared_number = {*front.dynamic_names}, front.shared_number
+        self.variable_templates = [*front.variable_templates]
+        self.refusals = [*front.refusals]
+        return end
 
     def take(self, token: Token) -> None:
         text = token.text
@@ -457,6 +474,17 @@ class _Rewriter:
         first = self.shared_number
         self.shared_number += len(names)
         return declaration.at_file_scope(first)
+
+
+@functools.lru_cache(maxsize=32)
+def _front(text: str, foreign: tuple[str, ...], loops: bool) -> _Rewriter | None:
+    """Return what reads the headers that sources have in common, which are most of their text.
+
+    None if they end inside of something, or have entries, whose numbers depend on the source.
+    """
+    reader = _Rewriter(text, 0, frozenset(), foreign, None, loops)
+    reader.read(markers_of(text), 0)
+    return None if reader.scopes or reader.statement or reader.entries else reader
 
 
 def _shared_start(statement: list[Token]) -> int:

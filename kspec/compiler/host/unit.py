@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,10 +107,10 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     foreign = included - texts.keys() - _LIGHT_HEADERS
     needs_std = any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign)
     written = [front.text, main.text, *(one.text for one in texts.values())]
-    written += source.name_expressions
+    written.append("\n".join(source.name_expressions))
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = [
-        *(f"#define {macro} 1" for macro in _left_out("\n".join(written), needs_std)),
+        *(f"#define {macro} 1" for macro in ([] if needs_std else _left_out(written))),
         "#define KSPEC_HOST_REWRITE 1",
         '#include "kspec_host.h"',
         line_directive(1, "<options>"),
@@ -129,14 +130,20 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     )
 
 
-def _left_out(written: str, needs_std: bool) -> list[str]:
+def _left_out(written: Sequence[str]) -> list[str]:
     """Return the macros that leave out the parts of the dialect whose names are not written.
 
     Headers from outside may name any of them.
     """
-    if needs_std or _PASTED.search(written):
-        return []
-    return [macro for macro, names in _PARTS.items() if not names.search(written)]
+    needed = frozenset().union(*map(_needed, written))
+    return [macro for macro in _PARTS if macro not in needed]
+
+
+@functools.lru_cache(maxsize=256)
+def _needed(text: str) -> frozenset[str]:
+    if _PASTED.search(text):
+        return frozenset(_PARTS)
+    return frozenset(macro for macro, names in _PARTS.items() if names.search(text))
 
 
 def host_unit(
@@ -164,9 +171,7 @@ def host_unit(
         path, _, column = positions.original(offset)
         return call_site(path, column, number)
 
-    text = rewrite(
-        preprocessed, len(known), known, lambda path: path.startswith(places), site_of, loops
-    )
+    text = rewrite(preprocessed, len(known), known, places, site_of, loops)
     variables = {one.name: one.symbol for one in text.entries if "_global_" in one.symbol}
     named: list[Entry] = []
 
