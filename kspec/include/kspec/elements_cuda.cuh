@@ -386,8 +386,10 @@ __device__ inline void compute_tile(const Op& op, const TileThread& thread,
     if (thread.count == 0) return;
     (operands.load_lines(), ...);
   }
-#pragma unroll 1
-  for (int left = thread.count; left > 0; left -= TILE) {
+#pragma unroll (WIDEST == 1 ? (int)TILE : 1)
+  for (int k = 0; k < TILE; ++k) {
+    const int left = thread.count - k * TILE;
+    if (left <= 0) break;
     (operands.part.begin(), ...);
 #pragma unroll
     for (int j = 0; j < TILE; ++j)
