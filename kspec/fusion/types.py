@@ -1,5 +1,9 @@
 """Types that functions compute in: asked of NumPy, so that results are its results (NEP 50).
 
+What bfloat16 and 8-bit floats become beside others is not: NumPy knows them from ml_dtypes, and
+answers differently from version to version. They stay what they are beside bool, integers of 8 bits
+and Python's integers and floats, and count as float32 beside everything else.
+
 >>> loop("add", ("int8", "float"))
 (('float64', 'float64'), ('float64',))
 >>> loop("add", ("float32", "float"))
@@ -25,7 +29,8 @@ WEAK: dict[str, type] = {"truth": bool, "int": int, "float": float, "complex": c
 # What a Python number is by itself.
 STRONG = {"truth": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
 _BY_TYPE = {python: name for name, python in WEAK.items()}
-
+# What bfloat16 and its kin hold, by the rule above.
+_HELD = frozenset({"bool", "int8", "uint8", "truth", "int", "float"})
 
 # Functions of `cupyx.scipy.special`, `scipy.special` and `cupy.rsqrt`.
 SPECIAL = frozenset(
@@ -84,7 +89,8 @@ def loop(
         own = _special(function, types if dtype is None else (dtype,) * len(types))
         return (own,) * len(types), (own,)
     ufunc = getattr(np, function)
-    types = _beside_arrays(types)
+    if function != "ldexp":  # whose second operand stays an integer
+        types = _in_numpy(types)
     given = [np.dtype(bool) if one == "truth" else WEAK.get(one) or np.dtype(one) for one in types]
     wanted = None if dtype is None else np.dtype(dtype)
     signature = (*[None] * ufunc.nin, *[wanted] * ufunc.nout)
@@ -105,24 +111,20 @@ def _special(function: str, types: tuple[str, ...]) -> str:
     raise TypeError(f"{function} takes real numbers, not {dtype}")
 
 
-def _beside_arrays(types: tuple[str, ...]) -> tuple[str, ...]:
-    """Return types with Python numbers as they are beside bfloat16 and its kin.
-
-    NumPy does not know that these numbers have no precision of their own beside dtypes that it
-    does not have itself, and would make float32 or float64 of both.
-    """
-    dtypes_there = [one for one in types if one not in WEAK]
-    if not any(is_narrow(one) and one != "float16" for one in dtypes_there):
+def _in_numpy(types: tuple[str, ...]) -> tuple[str, ...]:
+    """Return types without dtypes that NumPy does not own, or one of these for all of them."""
+    foreign = {one for one in types if one not in WEAK and dtypes.lookup(one).package}
+    if not foreign:
         return types
-    together = dtype_name(np.result_type(*map(np.dtype, dtypes_there)))
-    takes = dtypes.lookup(together).kind == "f"
-    return tuple(together if takes and one in ("int", "float") else one for one in types)
+    if len(foreign) == 1 and _HELD.issuperset({*types} - foreign):
+        return (*foreign,) * len(types)
+    return tuple("float32" if one in foreign else one for one in types)
 
 
 @functools.cache
 def common_dtype(types: tuple[str, ...]) -> str:
     """Return the dtype that values of some types have together."""
-    types = _beside_arrays(types)
+    types = _in_numpy(types)
     numbers: Sequence[Any] = [WEAK[one](0) if one in WEAK else np.dtype(one) for one in types]
     return dtype_name(np.result_type(*numbers))
 

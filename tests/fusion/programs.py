@@ -226,7 +226,7 @@ class _Maker:
             text = self.random.choice(_OF_ARGUMENTS)
         else:
             text = self.random.choice(_UNARY[self._kind(name)])
-        if "clip" in text and "bfloat16" in {leaf.dtype for leaf in self.leaves}:
+        if re.search(r"clip|\d\.\d", text) and "bfloat16" in {leaf.dtype for leaf in self.leaves}:
             return  # there NumPy's, which has no loop for it, gives float32
         self._add(text.replace("{}", name), place)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kspec import ElementwiseKernel, fuse
+from kspec.fusion.types import common_dtype, loop
 from tests.devices import ArrayDevice
 
 NARROW = [np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)]
@@ -138,3 +139,54 @@ def test_other_types_are_as_before() -> None:
         fuse(device="host", round_each=each)(function).to_spec(x) for each in (False, True)
     )
     assert one == other
+
+
+# What bfloat16 becomes beside others, whatever NumPy and ml_dtypes say; 8-bit floats likewise.
+TOGETHER = {
+    "bool": "bfloat16",
+    "int8": "bfloat16",
+    "uint8": "bfloat16",
+    "int16": "float32",
+    "uint16": "float32",
+    "int32": "float64",
+    "uint32": "float64",
+    "int64": "float64",
+    "uint64": "float64",
+    "float16": "float32",
+    "bfloat16": "bfloat16",
+    "float8_e5m2": "float32",
+    "float32": "float32",
+    "float64": "float64",
+    "complex64": "complex64",
+    "complex128": "complex128",
+}
+
+
+@pytest.mark.parametrize("other", TOGETHER)
+def test_types_beside_bfloat16(other: str) -> None:
+    wanted = TOGETHER[other]
+    assert common_dtype(("bfloat16", other)) == common_dtype((other, "bfloat16")) == wanted
+    assert loop("add", (other, "bfloat16")) == ((wanted, wanted), (wanted,))
+    assert loop("less", ("bfloat16", other)) == ((wanted, wanted), ("bool",))
+    small = wanted.replace("bfloat16", "float8_e4m3fn")
+    assert common_dtype((other.replace("bfloat16", "float8_e4m3fn"), "float8_e4m3fn")) == small
+
+
+@pytest.mark.parametrize("number", [True, 2, 2.5, 2j, np.int32(2), np.float16(2.5)])
+def test_numbers_beside_bfloat16(number: Any) -> None:
+    x, alone = drawn(NARROW[1], 9), type(number) in (bool, int, float)
+    got = fuse(device="host")(lambda x: x.astype(np.result_type(x, number)) * number)(x)
+    wanted = np.dtype(TOGETHER["complex64" if number == 2j else np.asarray(number).dtype.name])
+    wanted = x.dtype if alone else wanted
+    assert got.dtype == wanted
+    wide = np.result_type(wanted, np.float32)
+    exact = x.astype(wide) * np.asarray(number).astype(wide)
+    np.testing.assert_array_equal(got, exact.astype(wanted))
+
+
+def test_an_exponent_beside_bfloat16_stays_an_integer() -> None:
+    x, n = drawn(NARROW[1], 9), np.arange(9)
+    for dtype in ("i1", "i2", "i4"):
+        got = fuse(device="host")(lambda x, n: np.ldexp(x, n))(x, n.astype(dtype))
+        assert got.dtype == x.dtype
+        np.testing.assert_array_equal(got, (x.astype("f4") * 2.0**n).astype(x.dtype))

@@ -181,14 +181,13 @@ def broadcast_to(tracer: Tracer, array: Any, shape: Any, subok: bool = False) ->
 @fused_function
 def result_type(tracer: Tracer, *arrays_and_dtypes: Any) -> np.dtype[Any]:
     """``np.result_type``."""
-    return np.result_type(*map(_typed, arrays_and_dtypes))
+    return np.dtype(types.common_dtype(tuple(map(_type_of, arrays_and_dtypes))))
 
 
-def _typed(one: Any) -> Any:
-    """Return something that has the type of an array or number."""
-    if not isinstance(one, Proxy):
-        return one
-    return types.WEAK[one.weak](0) if one.weak else one.dtype
+def _type_of(one: Any) -> str:
+    if isinstance(one, Proxy):
+        return one.weak or one.value.dtype
+    return types.type_of_number(one) or types.dtype_name(one)
 
 
 FUNCTIONS["iscomplexobj"] = lambda tracer, x: dtypes.lookup(x.value.dtype).kind == "c"
