@@ -329,13 +329,19 @@ def _argument(value: object) -> str | bool | int | float:
     return value if isinstance(value, str) else _number(value)
 
 
+# Functions of Python: older versions of Pydantic ask for their signatures.
+_AS_LIST = PlainSerializer(lambda values: [*values])
+
 SignatureField = Annotated[
-    Signature, PlainValidator(_signature), PlainSerializer(str), WithJsonSchema(_STRING_OR_LIST)
+    Signature,
+    PlainValidator(_signature),
+    PlainSerializer(Signature.__str__),
+    WithJsonSchema(_STRING_OR_LIST),
 ]
 OptionsField = Annotated[
     tuple[str, ...],
     PlainValidator(_options),
-    PlainSerializer(list),
+    _AS_LIST,
     WithJsonSchema(_STRINGS),
 ]
 BackwardField = Annotated[
@@ -367,7 +373,7 @@ ExtentsField = Annotated[
 LaunchSizesField = Annotated[
     tuple[int, ...],
     PlainValidator(_launch_sizes),
-    PlainSerializer(list),
+    _AS_LIST,
     WithJsonSchema(
         {
             "anyOf": [
@@ -399,7 +405,7 @@ ReturnsField = Annotated[
 NamesField = Annotated[
     tuple[str, ...],
     PlainValidator(lambda value: _strings(value, "a list of names")),
-    PlainSerializer(list),
+    _AS_LIST,
     WithJsonSchema(_STRINGS),
 ]
 FixedField = Annotated[

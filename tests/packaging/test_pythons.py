@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,25 @@ def test_kernels_of_each_kind(name: str, wheel: Path, tmp_path: Path) -> None:
     found = interpreter(name)
     if found is None:
         pytest.skip(f"no {name} on this machine")
+    check(found, wheel, ("pydantic", "jinja2", "ml_dtypes"), tmp_path)
+
+
+@pytest.mark.usefixtures("index")
+def test_the_oldest_packages(wheel: Path, tmp_path: Path) -> None:
+    """What pyproject.toml and docs/compatibility.md require, where there are wheels."""
+    oldest = ("numpy==2.0.*", "ml_dtypes==0.4.*", "pydantic==2.7.*", "jinja2==3.1.*")
+    of_commands = ("typer==0.16.*", "rich==13.0.*", "pygments==2.13.*")
+    check(sys.executable, wheel, (*oldest, *of_commands), tmp_path)
+    command, variables = str(tmp_path / "env/bin/kspec"), users_environment()
+    succeed([command, "init", "demo"], tmp_path, variables)
+    succeed([command, "build", "--no-compile"], tmp_path / "demo", variables)
+
+
+def check(found: str, wheel: Path, packages: Sequence[str], tmp_path: Path) -> None:
+    """Run the program with the wheel in an environment of its own."""
     variables, python = users_environment(), str(tmp_path / "env/bin/python")
     succeed([found, "-m", "venv", str(tmp_path / "env")], tmp_path, variables)
     pip = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
-    succeed([*pip, str(wheel), "pydantic", "jinja2", "ml_dtypes"], tmp_path, variables)
+    succeed([*pip, str(wheel), *packages], tmp_path, variables)
     samples = {"PYTHONPATH": str(ROOT / "generated")}
     assert succeed([python, "-c", PROGRAM], tmp_path, variables | samples) == "ok\n"

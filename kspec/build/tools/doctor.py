@@ -32,11 +32,11 @@ _DRIVER = "install NVIDIA's driver: https://www.nvidia.com/drivers"
 _OLDEST_GPU = (8, 0)
 # Distribution, oldest version that works, what needs it.
 _PACKAGES = (
-    ("numpy", "1.26", "kspec does not run"),
+    ("numpy", "2", "kspec does not run"),
     ("cuda-bindings", "12.9.2", "no kernel is compiled for a GPU or runs on one"),
     ("pydantic", "2.7", "no spec is read, so nothing is built"),
     ("jinja2", "3.1", "no spec is rendered, so nothing is built"),
-    ("typer", "0.12", "there is no command but `kspec doctor`"),
+    ("typer", "0.16", "there is no command but `kspec doctor`"),
     ("rich", "13", "there is no command but `kspec doctor`"),
 )
 # Used when they are there; nothing is wrong without them.

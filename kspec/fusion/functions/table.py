@@ -87,7 +87,7 @@ def define(
 def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(getattr(np, name)).parameters
-    except ValueError:  # NumPy 1.26 does not say them for empty_like, which has these
+    except ValueError:  # NumPy 2.0 does not say them for empty_like, which has these
         return inspect.signature(np.zeros_like).parameters
 
 

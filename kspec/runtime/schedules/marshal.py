@@ -146,8 +146,6 @@ def _converted(value: object, dtype: str) -> bytes:
         raise ArgumentTypeError(f"cannot pass {kind} {value!r} as {dtype}")
     slot: np.ndarray[Any, Any] = np.zeros((), numpy_dtype(dtype))
     checked = _checkable(value, row)
-    if isinstance(checked, int):
-        _check_range(checked, slot.dtype)
     try:
         slot[()] = checked
     except TypeError as error:
@@ -212,17 +210,6 @@ def _checkable(value: object, row: DType) -> object:
         elif isinstance(value, int):
             value = float(value)  # ml_dtypes takes no integers beyond 63 bits
     return value
-
-
-def _check_range(value: int, dtype: np.dtype[Any]) -> None:
-    """Raise `OverflowError` as NumPy 2 does; NumPy 1.26 wraps integers."""
-    if dtype.fields:
-        for field, *_ in dtype.fields.values():
-            _check_range(value, field)
-    elif dtype.base.kind in "iu":
-        limits = np.iinfo(dtype.base)
-        if not limits.min <= value <= limits.max:
-            raise OverflowError(f"Python integer {value} out of bounds for {dtype.base}")
 
 
 def pack_handle(handle: int) -> bytes:
