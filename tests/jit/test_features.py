@@ -107,6 +107,24 @@ def test_conditions(place: ArrayDevice) -> None:
     ]
 
 
+WIDTH = 3
+
+
+@jit.rawkernel()
+def known_members(y):
+    y[0] = WIDTH in (1, 2)
+    y[1] = WIDTH in (1, 3)
+    y[2] = WIDTH not in (1, 2)
+    y[3] = WIDTH in ()
+
+
+def test_members_of_what_is_known(place: ArrayDevice) -> None:
+    y = place.zeros(4, np.int32)
+    known_members[1, 1](y)
+    assert place.numpy(y).tolist() == [0, 1, 1, 0]
+
+
+
 @jit.rawkernel(mode="numpy")
 def arithmetic(x, i, f, y):
     y[0] = i + 1
