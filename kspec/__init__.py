@@ -216,8 +216,8 @@ def __getattr__(name: str) -> Any:
         from kspec.errors import ToolNotFoundError
 
         raise ToolNotFoundError(
-            f"kspec.{name} declares kernels, which needs {error.name}: pip install 'kspec[cu13]' "
-            "(for CUDA 12: 'kspec[cu12]')"
+            f"kspec.{name} declares kernels, which needs {error.name}: pip install "
+            "'kspec[author]' (to compile for GPUs too, 'kspec[cu13]' or 'kspec[cu12]')"
         ) from error
 
 

@@ -29,7 +29,7 @@ _SPAN = re.compile(r"`((?:kspec|make|pip|pytest|python) [^`\n]+)`")
 # What is not run, and why.
 SKIPPED = {
     r"git clone ": "a clone of this repository, from the network",
-    r"pip install 'kspec\[": "kspec itself, from the network",
+    r"pip install '(?:\./)?kspec\[": "kspec itself, from the network",
     r"make ": "makes an environment of its own from the network; .ci/run runs them",
     r"python -m benchmarks": "takes minutes on a GPU; tests/benchmarks runs its parts",
     r"gdb |\(gdb\)": "a debugger waits for somebody who types",

@@ -62,4 +62,4 @@ except kspec.ToolNotFoundError as error:
 """
     said = run_python(code, ROOT)
     assert "kspec.ElementwiseKernel declares kernels, which needs" in said
-    assert "pip install 'kspec[cu13]'" in said
+    assert "pip install 'kspec[author]'" in said

@@ -22,8 +22,8 @@ def main() -> None:
         if sys.argv[1:2] == ["doctor"]:  # the command that says what is missing works without it
             sys.exit(_doctor(sys.argv[2:]))
         print(
-            f"kspec: the command line needs {error.name}: pip install 'kspec[cu13]' (or "
-            "'kspec[cu12]' for a CUDA 12 driver)",
+            f"kspec: the command line needs {error.name}: pip install 'kspec[author]' "
+            "(to compile for GPUs too, 'kspec[cu13]' or 'kspec[cu12]')",
             file=sys.stderr,
         )
         sys.exit(3)

@@ -97,7 +97,8 @@ def refresh(project: Path) -> None:
         raise ToolNotFoundError(
             f"the specs in {project} may have changed since the last `kspec build`, and without "
             f"{error.name} they cannot be read here: pip install 'kspec[cu13]' (or "
-            "'kspec[cu12]'), or run `kspec build` where it is installed"
+            "'kspec[cu12]', or 'kspec[author]' without a GPU), or run `kspec build` where it is "
+            "installed"
         ) from error
     started = time.time()
     plan = plan_project(project)
