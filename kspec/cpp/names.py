@@ -32,10 +32,11 @@ KEYWORDS = frozenset(
 # Words CUDA or the headers of generated code have already given a meaning.
 TAKEN = frozenset(
     """
-    threadIdx blockIdx blockDim gridDim warpSize clusterIdx clusterDim complex float16
-    bfloat16 size_t ptrdiff_t kspec cupy
+    threadIdx blockIdx blockDim gridDim warpSize clusterIdx clusterDim dim3 complex float16
+    bfloat16 size_t ptrdiff_t kspec cupy NULL M_PI assert printf
     """.split()  # noqa: SIM905  (a list of words reads better)
 )
+_MACRO = re.compile(r"CUDART_\w+|__\w+__")  # of the headers, and of compilers
 
 _INTEGER_WORDS = frozenset({"signed", "unsigned", "short", "long", "int", "char"})
 
@@ -74,6 +75,6 @@ def name_problem(word: str) -> str:
         return f"{word!r} is not a C identifier"
     if word in KEYWORDS:
         return f"{word!r} is a C++ keyword"
-    if word in TAKEN:
+    if word in TAKEN or _MACRO.fullmatch(word):
         return f"{word!r} already means something in CUDA code"
     return ""

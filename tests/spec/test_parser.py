@@ -90,6 +90,9 @@ def test_canonical_spelling(text: str, canonical: str) -> None:
         ("T é", "é", "not a C identifier"),
         ("T class", "class", "is a C++ keyword"),
         ("T blockIdx", "blockIdx", "already means something"),
+        ("T NULL", "NULL", "already means something"),
+        ("T CUDART_INF", "CUDART_INF", "already means something"),
+        ("T __CUDACC__", "__CUDACC__", "already means something"),
     ],
 )
 def test_syntax_errors(text: str, marked: str, message: str) -> None:
