@@ -54,7 +54,7 @@ LAYERS = {
     "render": ("spec",),
     "ir": (),
     "fusion": ("spec", "ir"),
-    "jit": ("spec", "ir"),
+    "jit": ("spec", "ir", "runtime.memory"),
     "pipeline": ("spec", "render", "compiler", *RUNTIME),
     "constructors": ("spec", "pipeline", *RUNTIME),
     "build": ("", "compiler", "host", "spec", "render", "pipeline", "reviews", *RUNTIME),

@@ -48,7 +48,7 @@ from kspec.ir.nodes import (
     Statement,
     Subarray,
 )
-from kspec.ir.types import ArrayType, BufferType, ObjectType, Type, is_memory
+from kspec.ir.types import ArrayType, BufferType, ObjectType, RecordView, Type, is_memory
 
 
 class IrError(AssertionError):
@@ -210,12 +210,12 @@ class _FunctionChecker:
     def _indexed(self, one: object, value: Element | Subarray) -> None:
         self._value(one, value.memory)
         type_ = value.memory.type
-        if not is_memory(type_):
+        if not is_memory(type_) and not isinstance(type_, RecordView):
             raise self._wrong(one, f"{value.memory} has no elements")
         for index in value.indices:
             ends = (index.start, index.stop, index.step) if isinstance(index, Slice) else (index,)
             self._values(one, [end for end in ends if end is not None])
-        ndim = type_.ndim if isinstance(type_, ArrayType) else 1
+        ndim = type_.ndim if isinstance(type_, ArrayType) else int(is_memory(type_))
         if isinstance(type_, BufferType) and type_.shape is not None:
             ndim = len(type_.shape)
         if isinstance(value, Element) and len(value.indices) != ndim:

@@ -33,7 +33,7 @@ from kspec.ir.nodes import (
     Statement,
     Subarray,
 )
-from kspec.ir.types import ArrayType, BufferType, ctype
+from kspec.ir.types import ArrayType, BufferType, RecordView, ctype
 from kspec.model import dtypes
 
 # C++ computes in wider types, so that a result is cut off where more is done with it.
@@ -53,7 +53,11 @@ def emit(statements: Iterable[Statement]) -> str:
 def emit_statement(statement: Statement) -> str:
     """Return one statement as C++."""
     if isinstance(statement, Let):
-        target = f"const {ctype(statement.value.type)} {statement.name}"
+        type_ = statement.value.type
+        # It is the address that never changes, not what is there.
+        is_address = isinstance(type_, BufferType | RecordView)
+        words = (ctype(type_), "const") if is_address else ("const", ctype(type_))
+        target = f"{' '.join(words)} {statement.name}"
     else:
         target = statement.target.name
     return f"{target} = {emit_initializer(statement.value)};"
@@ -94,6 +98,8 @@ def _memory(one: Expression) -> str:
         axis = f"[{one.axis}]" if one.axis >= 0 else ""
         return f"{emit_expression(one.array)}.{one.what}{axis}"
     if isinstance(one, FieldAccess):
+        if isinstance(one.record, Element) and isinstance(one.record.memory.type, RecordView):
+            return f"{emit_expression(one.record.memory)}->{one.name}"
         return f"{emit_expression(one.record)}.{one.name}"
     assert isinstance(one, FunctionCall)
     return f"{one.function}({', '.join(map(emit_expression, one.args))})"
@@ -103,6 +109,8 @@ def _element(one: Element) -> str:
     """Return an element as an assignable expression."""
     memory, indices = emit_expression(one.memory), [emit_expression(index) for index in one.indices]
     type_ = one.memory.type
+    if isinstance(type_, RecordView):
+        return f"(*{memory})"
     if isinstance(type_, ArrayType):
         if type_.ndim == 0:
             return f"(*{memory}.data)"

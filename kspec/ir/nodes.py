@@ -128,7 +128,7 @@ class Element:
     Attributes
     ----------
     memory : Expression
-        An array or a buffer.
+        An array or a buffer; or a view of a record, which has no axes.
     indices : tuple of Expression
         One integer for each axis.
     type : str

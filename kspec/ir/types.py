@@ -60,6 +60,22 @@ class BufferType:
 
 
 @dataclass(frozen=True)
+class RecordView:
+    """A record in memory, as a variable or a parameter has it: its address.
+
+    Attributes
+    ----------
+    dtype : str
+        Of the record.
+    """
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"view of {self.dtype}"
+
+
+@dataclass(frozen=True)
 class IteratorType:
     """A place in an array of one axis, or in a row of numbers: a class of ``kspec/sequential.cuh``.
 
@@ -99,7 +115,7 @@ class ObjectType:
         return self.name
 
 
-Type = str | ArrayType | BufferType | IteratorType | ObjectType
+Type = str | ArrayType | BufferType | RecordView | IteratorType | ObjectType
 
 
 def ctype(type_: Type) -> str:
@@ -111,11 +127,16 @@ def ctype(type_: Type) -> str:
         flat = "true" if type_.contiguous else "false"
         index = "ptrdiff_t" if type_.wide else "int"
         return f"kspec::View<{element}, {type_.ndim}, {flat}, {index}>"
-    if isinstance(type_, BufferType):
+    if isinstance(type_, BufferType | RecordView):
         return f"{dtypes.lookup(type_.dtype).ctype}*"
     if isinstance(type_, IteratorType):
         return f"kspec::{type_.kind}<{dtypes.lookup(type_.dtype).ctype}>"
     return type_.name
+
+
+def is_record(type_: Type | None) -> bool:
+    """Return whether a type is that of structs or raw bytes."""
+    return isinstance(type_, str) and type_.startswith(("{", "V"))
 
 
 def is_memory(type_: Type) -> bool:

@@ -7,8 +7,8 @@
 ...         y[i] = x[i]
 
 A list of names: those that kernels call (`builtins`), and `rawkernel`, which is above the runtime
-and imported when it is used (`kspec.jit.kernel`).  The machinery in this folder knows neither of
-these nor the runtime::
+and imported when it is used (`kspec.jit.kernel`).  The machinery in this folder does not know it,
+and of the runtime only how NumPy's dtypes are named::
 
     capture      a function's source, and what its names mean
     types        which types are computed in, by mode

@@ -21,7 +21,7 @@ from kspec.dataclass import dataclass
 from kspec.ir.check import check_function
 from kspec.ir.control import Function
 from kspec.ir.emit_kernel import emit_function
-from kspec.ir.types import ArrayType, BufferType, IteratorType, Type
+from kspec.ir.types import ArrayType, BufferType, IteratorType, RecordView, Type, is_record
 from kspec.jit.capture import Captured, watch_names
 from kspec.jit.scope import ProgramBuilder, cpp_name
 from kspec.jit.syntax.functions import LANGUAGE, build_function
@@ -123,7 +123,7 @@ def build(
     made = [one.name for one in program.functions]
     for number, function in enumerate((*program.functions, kernel)):
         check_function(function, made[:number])
-    written = tuple(one.name in scope.written for one in kernel.params)
+    written = tuple(one.name in scope.written_names for one in kernel.params)
     checks = [*(one.watch() for one in program.captured), *map(watch_names, program.run)]
     return JitProgram(
         kernel,
@@ -144,7 +144,7 @@ def _dtypes(values: Iterable[object]) -> Iterator[str]:
             continue
         if isinstance(value, tuple):
             yield from _dtypes(value)
-        elif isinstance(value, ArrayType | BufferType | IteratorType):
+        elif isinstance(value, ArrayType | BufferType | IteratorType | RecordView):
             yield value.dtype
         elif is_dataclass(value):
             type_ = getattr(value, "type", None)
@@ -154,4 +154,4 @@ def _dtypes(values: Iterable[object]) -> Iterator[str]:
 
 
 def _is_dtype(name: str) -> bool:
-    return name.startswith(("{", "V")) or dtypes.is_known(name)
+    return is_record(name) or dtypes.is_known(name)

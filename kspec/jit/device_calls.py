@@ -193,6 +193,8 @@ def _memory(site: CallSite) -> Value:
     space = "shared" if is_shared else "local"
     site.scope.hoisted.append(Allocate(label, type_, space, alignment or 0))
     site.scope.reserved.add(label)
+    if not is_shared:
+        site.scope.own.add(label)
     return Name(label, type_)
 
 

@@ -33,7 +33,7 @@ from kspec.errors import (
     JitRuntimeError,
     NotCompiledError,
 )
-from kspec.ir.types import ArrayType, Type
+from kspec.ir.types import ArrayType, Type, is_record
 from kspec.jit.build_ir import JitProgram, build
 from kspec.jit.capture import Captured, capture
 from kspec.jit.scope import ProgramBuilder, Scope
@@ -148,6 +148,7 @@ class JitKernel(PickledByName, ViewCaller):
             name: dtype
             for name in self._names
             if (dtype := parameter_type(scope, captured, name)) is not None
+            and not is_record(dtype)  # nothing else becomes a record
         }
         self._kernels: dict[tuple[Type, ...], tuple[JitProgram, ViewKernel, str]] = {}
         self._lock = make_lock()

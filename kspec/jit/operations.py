@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from kspec.ir.control import Declare
 from kspec.ir.device import SIDE_EFFECTS
 from kspec.ir.nodes import (
     BuiltinCall,
@@ -16,9 +17,22 @@ from kspec.ir.nodes import (
     Let,
     Name,
 )
+from kspec.ir.types import is_record
 from kspec.jit import types
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe, kind_of
+from kspec.jit.values import (
+    Known,
+    Method,
+    TupleValue,
+    Value,
+    address,
+    constant,
+    convert,
+    dereferenced,
+    describe,
+    is_record_in_memory,
+    kind_of,
+)
 from kspec.model import dtypes
 
 # C's arithmetic, in which signed numbers do not overflow; in mode "numpy" they wrap.
@@ -39,6 +53,20 @@ def as_expression(
     return value
 
 
+def held(scope: Scope, node: ast.AST, value: Value) -> Expression:
+    """Return a value as variables hold it: the address of a record in memory."""
+    one = as_expression(scope, node, value)
+    return address(one) if is_record_in_memory(one) else one
+
+
+def stored(scope: Scope, value: Expression) -> Name:
+    """Return a copy of a record as a variable of its own, which has an address."""
+    name = scope.fresh_name("copy")
+    scope.out.append(Declare(name, value.type, value))
+    scope.copies.add(name)
+    return Name(name, value.type)
+
+
 def scalar(scope: Scope, node: ast.AST, value: Value) -> Expression:
     """Return a value that must be a number of some dtype."""
     one = as_expression(scope, node, value)
@@ -53,16 +81,11 @@ def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Express
     if one.type == dtype:
         return one
     if not isinstance(one.type, str) or not types.can_cast(one.type, dtype):
+        advice = "assign its fields" if is_record(dtype) else f"write np.{dtype}(...)"
         raise scope.problem(
-            node,
-            TypeError,
-            f"{one.type} cannot become {dtype} by itself; write {_conversion(dtype)}(...)",
+            node, TypeError, f"{one.type} cannot become {dtype} by itself; {advice}"
         )
     return convert(one, dtype)
-
-
-def _conversion(dtype: str) -> str:
-    return "a record" if dtype.startswith(("{", "V")) else f"np.{dtype}"
 
 
 def call_ufunc(
@@ -142,7 +165,10 @@ def evaluate_once(scope: Scope, value: Value, always: bool = False) -> Value:
         return TupleValue(tuple(evaluate_once(scope, one, always) for one in value.items))
     if isinstance(value, Known | Method) or (not always and is_pure(value)):
         return value
+    if is_record(value.type) and not is_record_in_memory(value):
+        return Cast(stored(scope, value), str(value.type))
+    one = address(value) if is_record(value.type) else value
     name = scope.fresh_name("value" if always else "operand")
-    scope.out.append(Let(name, value))
-    scope.alias(name, value)
-    return Name(name, value.type)
+    scope.out.append(Let(name, one))
+    scope.alias(name, one)
+    return dereferenced(Name(name, one.type))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +18,18 @@ from kspec.errors import JIT_ERRORS, JitError
 from kspec.ir.builtins import BUILTINS
 from kspec.ir.control import Function, KernelStatement
 from kspec.ir.device import DEVICE
-from kspec.ir.nodes import Expression, Name
-from kspec.ir.types import Type, is_memory
+from kspec.ir.nodes import (
+    BuiltinCall,
+    Element,
+    Expression,
+    FieldAccess,
+    FunctionCall,
+    Name,
+    Subarray,
+)
+from kspec.ir.types import Type
 from kspec.jit.capture import Captured
-from kspec.jit.values import Known, Value
+from kspec.jit.values import Known, Value, dereferenced
 
 _PLAIN = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*_?")
 _FUNCTION = re.compile(r"(?<![.:\w])[A-Za-z_]\w*(?=\()")
@@ -144,13 +152,19 @@ class Scope:
     kernel : bool
         Whether it is launched.
     written : set of str
-        Names of arrays that are written to.
+        Names of variables through which memory is written to.
     roots : dict
-        The parameter whose memory a name stands for.
+        The names whose memory a name stands for.
     numbers : dict
         How many names of C++ have been made of a word.
     reserved : set of str
         Names of shared and local memory.
+    own : set of str
+        Names of local memory, which ends with the function.
+    copies : set of str
+        Names of records that are copies, which end with it too.
+    escaping : list of (AST, frozenset of str)
+        Results that lie in memory, and the names of that memory.
     """
 
     program: ProgramBuilder
@@ -164,9 +178,12 @@ class Scope:
     returned: list[Type | None] = field(default_factory=list)
     kernel: bool = True
     written: set[str] = field(default_factory=set)
-    roots: dict[str, str] = field(default_factory=dict)
+    roots: dict[str, set[str]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+    copies: set[str] = field(default_factory=set)
+    escaping: list[tuple[ast.AST, frozenset[str]]] = field(default_factory=list)
 
     @property
     def mode(self) -> str:
@@ -232,7 +249,7 @@ class Scope:
             value = self.variables[node.id]
             if value is None:
                 raise Stop
-            return value
+            return dereferenced(value)
         if node.id not in self.local:
             try:
                 return Known(self.captured.lookup(node.id), node.id)
@@ -240,24 +257,41 @@ class Scope:
                 pass
         raise self.problem(node, NameError, f"Unbound name: {node.id}")
 
+    @property
+    def written_names(self) -> frozenset[str]:
+        """Names of everything that is written to, by whatever name."""
+        return self.memory_of(self.written)
+
     def alias(self, name: str, value: Expression) -> None:
-        """Note that a name stands for memory, if a value does."""
-        root = root_name(value)
-        if is_memory(value.type) and root is not None:
-            self.roots[name] = self.roots.get(root, root)
+        """Note whose memory a name stands for, if that of a value."""
+        if not isinstance(value.type, str):
+            self.roots.setdefault(name, set()).update(root_names(value))
 
     def mark_written(self, memory: Expression) -> None:
         """Note that elements of an array are written to."""
-        name = root_name(memory)
-        if name is not None:
-            self.written.add(self.roots.get(name, name))
+        self.written |= root_names(memory)
+
+    def memory_of(self, given: Iterable[str]) -> frozenset[str]:
+        """Return names, and those whose memory they may stand for."""
+        found: set[str] = set()
+        rest = list(given)
+        while rest:
+            name = rest.pop()
+            if name not in found:
+                found.add(name)
+                rest += self.roots.get(name, ())
+        return frozenset(found)
 
 
-def root_name(memory: Any) -> str | None:
-    """Return the name of the variable that memory is part of."""
-    while not isinstance(memory, Name):
-        inner = getattr(memory, "memory", None) or getattr(memory, "record", None)
-        if inner is None:
-            return None
-        memory = inner
-    return memory.name
+def root_names(memory: Expression) -> set[str]:
+    """Return the names of the variables whose memory an expression may stand for."""
+    match memory:
+        case Name(name=name):
+            return {name}
+        case Element(memory=inner) | Subarray(memory=inner) | FieldAccess(record=inner):
+            return root_names(inner)
+        case BuiltinCall(function="address", args=args):
+            return root_names(args[0])
+        case BuiltinCall(args=args) | FunctionCall(args=args):
+            return set().union(*(root_names(one) for one in args if not isinstance(one.type, str)))
+    return set()

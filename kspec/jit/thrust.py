@@ -144,7 +144,7 @@ class Algorithm:
                         f"jit.thrust.{self.name}: argument {k} is written to, and a {value.type} "
                         "cannot be",
                     )
-                site.scope.mark_written(_array_of(value))
+                site.scope.mark_written(value)
             found.append(value)
         if any(word in self.name for word in _ORDERED) and types.kind(_dtype(found[0])) == "c":
             raise site.problem(TypeError, f"jit.thrust.{self.name}: complex have no order")
@@ -230,13 +230,6 @@ def _place(type_: Type) -> Type:
 def _dtype(value: Expression) -> str:
     assert isinstance(value.type, BufferType | IteratorType)
     return value.type.dtype
-
-
-def _array_of(value: Expression) -> Expression:
-    """Return the values of an iterator."""
-    while isinstance(value, BuiltinCall | FunctionCall) and value.args:
-        value = value.args[0]
-    return value
 
 
 def begin_or_end(site: CallSite, array: Expression, name: str) -> Expression:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from kspec.errors import UnknownTypeError
+from kspec.errors import UnknownTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
+from kspec.runtime import memory
 
 MODES = ("cuda", "numpy")
 # In mode "cuda" two operands have the later one's type: any float is more than any integer.
@@ -75,9 +76,11 @@ def dtype_name(spelling: Any) -> str:
         If kernels do not know it.
     """
     try:
-        dtype = np.dtype(_PLAIN.get(spelling, spelling))
+        dtype = np.dtype(_PLAIN.get(spelling, spelling) if isinstance(spelling, type) else spelling)
+        if dtype.kind == "V":
+            return memory.dtype_name(dtype)
         return dtypes.canonical_name(dtype.name)
-    except UnknownTypeError as error:
+    except (UnknownTypeError, UnsupportedDTypeError) as error:
         raise TypeError(str(error)) from None
 
 

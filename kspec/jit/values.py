@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from kspec.dataclass import dataclass
-from kspec.ir.nodes import BuiltinCall, Cast, Const, Expression
+from kspec.ir.nodes import BuiltinCall, Cast, Const, Element, Expression, FieldAccess, Name
+from kspec.ir.types import RecordView, is_record
 from kspec.jit import types
 from kspec.model import dtypes
 
@@ -73,6 +74,41 @@ def unwrapped(value: Value) -> Known | None:
     items = [unwrapped(one) for one in value.items]
     known = tuple(one.value for one in items if one is not None)
     return Known(known) if len(known) == len(items) else None
+
+
+def dereferenced(value: Value) -> Value:
+    """Return the record at an address; anything else is returned as it is.
+
+    >>> from kspec.ir.nodes import Name
+    >>> print(dereferenced(Name("r", RecordView("{a: float64}"))))
+    r[()]
+    """
+    if isinstance(value, TupleValue):
+        return TupleValue(tuple(map(dereferenced, value.items)))
+    if isinstance(value, Known | Method) or not isinstance(value.type, RecordView):
+        return value
+    return Element(value, (), value.type.dtype)
+
+
+def address(record: Expression) -> Expression:
+    """Return the address of a record in memory; `dereferenced` undoes it."""
+    if isinstance(record, Element) and isinstance(record.memory.type, RecordView):
+        return record.memory
+    return BuiltinCall("address", (record,), RecordView(str(record.type)))
+
+
+def is_record_in_memory(value: Value) -> bool:
+    """Return whether a value is a record that others can see, and no copy of one."""
+    if isinstance(value, Known | TupleValue | Method) or not is_record(value.type):
+        return False
+    return isinstance(without_fields(value), Element | Name)
+
+
+def without_fields(value: Value) -> Value:
+    """Return the record that a value is a field of, or of a field of; itself if it is none."""
+    while isinstance(value, FieldAccess):
+        value = value.record
+    return value
 
 
 def constant(value: Any, dtype: str, mode: str) -> Const:

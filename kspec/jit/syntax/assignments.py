@@ -11,11 +11,21 @@ from collections.abc import Iterator, Sequence
 
 from kspec.ir.control import Declare, KernelStatement, Reference, Store
 from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Name
-from kspec.ir.types import ArrayType, BufferType
+from kspec.ir.types import ArrayType, BufferType, is_record
 from kspec.jit import operations, types
-from kspec.jit.scope import Scope, Stop, cpp_name
+from kspec.jit.scope import Scope, Stop, cpp_name, root_names
 from kspec.jit.syntax import expressions
-from kspec.jit.values import Known, Method, TupleValue, Value, constant, convert, describe
+from kspec.jit.values import (
+    Known,
+    Method,
+    TupleValue,
+    Value,
+    constant,
+    convert,
+    describe,
+    is_record_in_memory,
+    without_fields,
+)
 from kspec.model import dtypes
 
 
@@ -53,6 +63,10 @@ def build_annotated(scope: Scope, node: ast.AnnAssign) -> None:
     value: Expression | None = None
     if node.value is not None:
         found = expressions.evaluate(scope, node.value)
+        if is_record_in_memory(found):
+            operations.assignable(scope, node.value, found, dtype)
+            assign(scope, node.target, found, node.value)
+            return
         if isinstance(found, Known) and not found.is_number:
             raise scope.problem(
                 node.value, TypeError, f"{describe(found)} is not a number of {dtype}"
@@ -145,11 +159,20 @@ def _assign_name(scope: Scope, target: ast.Name, value: Value, node: ast.AST) ->
     if isinstance(known, Name):
         _reassign(scope, node, known, value)
         return
-    one = operations.as_expression(scope, node, value)
+    one = _held(scope, node, value)
     if isinstance(one, Name) and one.name in scope.reserved and _is_assigned_once(scope, name):
         scope.variables[name] = one
         return
     _declare(scope, name, one.type, one)
+
+
+def _held(scope: Scope, node: ast.AST, value: Value) -> Expression:
+    """Return a value as variables hold it; refuse a second name of a copy of a record."""
+    one = operations.held(scope, node, value)
+    if is_record_in_memory(value) and scope.memory_of(root_names(one)) & scope.copies:
+        message = "two names cannot share a copy of a record; write .copy() for another one"
+        raise scope.problem(node, TypeError, message)
+    return one
 
 
 def _is_assigned_once(scope: Scope, name: str) -> bool:
@@ -175,15 +198,14 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
     items: list[Value] = []
     for k, (before, item) in enumerate(zip(old, fixed.items, strict=True)):
         if isinstance(before, Name):
-            one = operations.assignable(scope, target, item, str(before.type))
-            scope.out.append(Assign(before, one))
+            _reassign(scope, target, before, item)
             items.append(before)
         elif (isinstance(item, Known) and not item.is_number) or isinstance(
             item, TupleValue | Method
         ):
             items.append(item)
         elif before is None:
-            value_ = operations.as_expression(scope, target, item)
+            value_ = _held(scope, target, item)
             items.append(_declare(scope, f"{target.id}_{k}", value_.type, value_, keep=False))
         else:
             raise scope.problem(target, TypeError, f"{target.id}[{k}] was {describe(before)}")
@@ -191,10 +213,13 @@ def _assign_several(scope: Scope, target: ast.Name, known: Value | None, value: 
 
 
 def _reassign(scope: Scope, target: ast.AST, known: Name, value: Value) -> None:
+    if is_record(known.type) and is_record_in_memory(value):
+        message = f"{known} is a copy of a record: give it another .copy(), or use another name"
+        raise scope.problem(target, TypeError, message)
     if isinstance(known.type, str):
         scope.out.append(Assign(known, operations.assignable(scope, target, value, known.type)))
         return
-    one = operations.as_expression(scope, target, value)
+    one = _held(scope, target, value)
     if one.type != known.type:
         raise scope.problem(target, TypeError, f"this is {known.type} already, not {one.type}")
     scope.alias(known.name, one)
@@ -213,6 +238,8 @@ def _declare(
     variable = Name(cname, type_)  # type: ignore[arg-type]
     if value is not None:
         scope.alias(cname, value)
+    if is_record(variable.type):
+        scope.copies.add(cname)
     if scope.depth:
         scope.hoisted.append(Declare(cname, variable.type))
         if value is not None:
@@ -242,7 +269,8 @@ def _place(scope: Scope, target: ast.expr) -> Element | FieldAccess:
         raise scope.problem(
             target, TypeError, f"a part of an array ({place.type}) cannot be assigned: use a loop"
         )
-    if not isinstance(place, Element | FieldAccess):
+    whole = without_fields(place)
+    if not isinstance(place, Element | FieldAccess) or not isinstance(whole, Element | Name):
         raise scope.problem(target, TypeError, "this cannot be assigned to")
     scope.mark_written(place)
     return place

@@ -9,10 +9,12 @@ import numpy as np
 
 from kspec.ir.nodes import BuiltinCall, Expression, Extent, FieldAccess
 from kspec.ir.types import ArrayType, BufferType, ObjectType
+from kspec.jit import operations
 from kspec.jit.builtins import DeviceNumber, Dim3
 from kspec.jit.scope import Scope
-from kspec.jit.values import Known, Method, TupleValue, Value
+from kspec.jit.values import Known, Method, TupleValue, Value, is_record_in_memory
 from kspec.model import dtypes
+from kspec.runtime.memory import numpy_dtype
 
 
 def attribute(scope: Scope, node: ast.Attribute, owner: Value) -> Value:
@@ -65,13 +67,13 @@ def _attribute_of_array(owner: Expression, type_: ArrayType, name: str) -> Value
     if name in ("shape", "strides"):
         return TupleValue(tuple(Extent(owner, name, axis) for axis in range(type_.ndim)))
     if name == "dtype":
-        return Known(np.dtype(type_.dtype)) if not type_.dtype.startswith("{") else None
+        return Known(numpy_dtype(type_.dtype))
     return Method(owner, name) if name in ("begin", "end") else None
 
 
 def _attribute_of_buffer(owner: Expression, type_: BufferType, name: str) -> Value | None:
     if name == "dtype":
-        return Known(np.dtype(type_.dtype))
+        return Known(numpy_dtype(type_.dtype))
     if type_.shape is None:
         return None
     if name == "ndim":
@@ -88,7 +90,9 @@ def _attribute_of_number(
     if row.fields:
         for field in row.fields:
             if field.name == name:
-                return member(owner, field)
+                return member(scope, owner, field)
+        if name == "copy":
+            return Method(owner, name)
         known = ", ".join(field.name for field in row.fields)
         raise scope.problem(node, NameError, f"{type_} has no field {name!r}; it has {known}")
     if name in ("real", "imag"):
@@ -96,7 +100,9 @@ def _attribute_of_number(
     return Method(owner, name) if name in ("conjugate", "conj") else None
 
 
-def member(owner: Expression, field: dtypes.Field) -> FieldAccess:
+def member(scope: Scope, owner: Expression, field: dtypes.Field) -> FieldAccess:
     """Return a field of a record."""
+    if field.shape and not is_record_in_memory(owner):
+        owner = operations.stored(scope, owner)  # an array has an address
     name = field.dtype.name
     return FieldAccess(owner, field.member, BufferType(name, field.shape) if field.shape else name)

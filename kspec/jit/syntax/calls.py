@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kspec.ir.builtins import BUILTINS, UNSUPPORTED
-from kspec.ir.nodes import BuiltinCall, Extent, FunctionCall
+from kspec.ir.nodes import BuiltinCall, Cast, Extent, FunctionCall
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import cg, device_calls, operations, thrust, types
 from kspec.jit.builtins import DeviceBuiltin
@@ -364,6 +364,9 @@ def _method(site: CallSite, method: Method) -> Value:
         return cg.call_method(site, method)
     if isinstance(method.owner.type, ArrayType):
         return thrust.begin_or_end(site, method.owner, method.name)
+    if method.name == "copy":
+        site.exactly(0)
+        return Cast(method.owner, str(method.owner.type))
     if method.name in ("conjugate", "conj"):
         return site.ufunc("conjugate", method.owner)
     raise site.problem(TypeError, f"{method.owner.type} has no method {method.name}")

@@ -20,7 +20,17 @@ from kspec.ir.types import is_memory
 from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
-from kspec.jit.values import Known, TupleValue, Value, convert, describe, kind_of
+from kspec.jit.values import (
+    Known,
+    TupleValue,
+    Value,
+    address,
+    convert,
+    dereferenced,
+    describe,
+    is_record_in_memory,
+    kind_of,
+)
 
 # Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -322,7 +332,9 @@ def select(scope: Scope, node: ast.AST, test: Expression, first: Value, second: 
     if a.type != b.type:
         message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
         raise scope.problem(node, TypeError, message)
-    return BuiltinCall("where", (test, a, b), a.type)
+    if is_record_in_memory(a) and is_record_in_memory(b):
+        a, b = address(a), address(b)
+    return dereferenced(BuiltinCall("where", (test, a, b), a.type))
 
 
 _HANDLERS: dict[type[ast.AST], Callable[[Scope, Any], Value]] = {

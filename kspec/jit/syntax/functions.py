@@ -13,12 +13,12 @@ from typing import Any
 
 from kspec.ir.control import Function
 from kspec.ir.nodes import Expression, FunctionCall, Name
-from kspec.ir.types import Type, is_memory
+from kspec.ir.types import Type, is_memory, is_record
 from kspec.jit import operations
 from kspec.jit.capture import Captured, capture
 from kspec.jit.scope import ProgramBuilder, Scope, Stop, cpp_name
 from kspec.jit.syntax import assignments, expressions, statements
-from kspec.jit.values import Known, Value
+from kspec.jit.values import Known, Value, address, dereferenced
 
 MAX_FUNCTIONS = 100
 _BEING_MADE = object()
@@ -57,6 +57,14 @@ def build_function(
             pass
     else:
         statements.build_block(scope, node.body)
+    for place, names_ in scope.escaping:
+        if scope.memory_of(names_) & (scope.own | scope.copies):
+            scope.problem(
+                place,
+                ValueError,
+                f"{captured.name} returns memory of its own, which ends with it; return a number "
+                "or the .copy() of a record, or let the caller pass the array",
+            )
     returns = scope.returned[0] if scope.returned else None
     body = (*scope.hoisted, *scope.out)
     return Function(name, tuple(params), body, returns, kernel), scope
@@ -96,7 +104,7 @@ def call_device(
     name, returns, written = made
     for k in written:
         scope.mark_written(operands[k])
-    return FunctionCall(name, tuple(operands), "" if returns is None else returns)
+    return dereferenced(FunctionCall(name, tuple(operands), "" if returns is None else returns))
 
 
 def _captured(scope: Scope, node: ast.AST, python: Any) -> Captured:
@@ -118,7 +126,7 @@ def _make(scope: Scope, node: ast.AST, captured: Captured, key: Any) -> Any:
         program.made[key] = False
         return False
     program.functions.append(function)
-    written = [k for k, one in enumerate(function.params) if one.name in inside.written]
+    written = [k for k, one in enumerate(function.params) if one.name in inside.written_names]
     program.made[key] = name, function.returns, written
     return program.made[key]
 
@@ -147,9 +155,9 @@ def _operands(
         if dtype is not None and not (
             not isinstance(value, Known) and is_memory(getattr(value, "type", ""))
         ):
-            found.append(operations.assignable(scope, node, value, dtype))
-        else:
-            found.append(operations.as_expression(scope, node, value))
+            value = operations.assignable(scope, node, value, dtype)
+        one = operations.held(scope, node, value)
+        found.append(address(operations.stored(scope, one)) if is_record(one.type) else one)
     return found
 
 

@@ -177,6 +177,6 @@ def _field(scope: Scope, node: ast.Subscript, owner: Expression, row: dtypes.DTy
     name = index.value if isinstance(index, Known) else None
     for field in row.fields:
         if field.name == name:
-            return attributes.member(owner, field)
+            return attributes.member(scope, owner, field)
     known = ", ".join(repr(field.name) for field in row.fields)
     raise scope.problem(node, IndexError, f"a record is indexed by the name of a field: {known}")

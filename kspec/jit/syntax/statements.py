@@ -24,9 +24,20 @@ from kspec.ir.control import (
 from kspec.ir.nodes import Const, Expression, Name
 from kspec.jit import builtins as device
 from kspec.jit import operations, types
-from kspec.jit.scope import Scope, Stop
+from kspec.jit.scope import Scope, Stop, root_names
 from kspec.jit.syntax import assignments, expressions
-from kspec.jit.values import Known, Method, TupleValue, Value, convert, describe, kind_of, wrapped
+from kspec.jit.values import (
+    Known,
+    Method,
+    TupleValue,
+    Value,
+    convert,
+    describe,
+    is_record_in_memory,
+    kind_of,
+    without_fields,
+    wrapped,
+)
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
     ast.FunctionDef: (
@@ -87,7 +98,7 @@ def _expression(scope: Scope, node: ast.Expr) -> None:
         return  # a docstring, or ...
     value = expressions.evaluate(scope, node.value)
     if isinstance(value, Expression) and not operations.is_pure(value):
-        scope.out.append(ExpressionStatement(value))
+        scope.out.append(ExpressionStatement(operations.held(scope, node, value)))
 
 
 def _if(scope: Scope, node: ast.If) -> None:
@@ -128,7 +139,9 @@ def _for(scope: Scope, node: ast.For) -> None:
             return
     value = expressions.evaluate(scope, node.iter)
     if isinstance(value, TupleValue):
-        _for_tuple(scope, node, value.items)
+        fixed = operations.evaluate_once(scope, value, always=True)
+        assert isinstance(fixed, TupleValue)
+        _for_tuple(scope, node, fixed.items)
     elif isinstance(value, Known) and isinstance(value.value, tuple | range):
         _for_tuple(scope, node, [Known(one) for one in value.value])
     elif isinstance(value, Known | Method):
@@ -271,7 +284,11 @@ def return_value(scope: Scope, node: ast.AST, value: Value | None) -> None:
             )
         one = operations.as_expression(scope, node, value, first)
     else:
-        one = operations.as_expression(scope, node, value)
+        one = operations.held(scope, node, value)
+        if is_record_in_memory(value) and isinstance(without_fields(value), Name):
+            one = operations.as_expression(scope, node, value)  # a variable ends here: its value
+        if not isinstance(one.type, str):
+            scope.escaping.append((node, frozenset(root_names(one))))
     type_ = None if one is None else one.type
     if scope.returned and type_ != first:
         raise scope.problem(
