@@ -88,6 +88,23 @@ def assignable(scope: Scope, node: ast.AST, value: Value, dtype: str) -> Express
     return convert(one, dtype)
 
 
+def common_type(scope: Scope, found: Sequence[tuple[ast.expr, Value]]) -> str:
+    """Return the dtype that several numbers become; plain constants take that of the others."""
+    plain: list[Known] = []
+    dtype = ""
+    for node, value in found:
+        if isinstance(value, Known) and type(value.value) in (bool, int, float):
+            plain.append(value)
+            continue
+        one = str(scalar(scope, node, value).type)
+        dtype = types.loop(scope.mode, "maximum", (dtype, one))[1] if dtype else one
+    for value in plain:
+        if not types.becomes(value.value, dtype):
+            one = types.type_of_constant(scope.mode, value.value)
+            dtype = types.loop(scope.mode, "maximum", (dtype, one))[1]
+    return dtype
+
+
 def call_ufunc(
     scope: Scope,
     node: ast.AST,

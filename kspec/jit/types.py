@@ -62,6 +62,14 @@ def fits(value: int, dtype: str) -> bool:
     return int(info.min) <= value <= int(info.max)
 
 
+def becomes(value: bool | int | float, dtype: str) -> bool:
+    """Return whether a plain number of the program may take on a dtype."""
+    row = kind(dtype)
+    if row in "iu":
+        return isinstance(value, int) and fits(value, dtype)
+    return isinstance(value, bool) if row == "b" else True
+
+
 def holds(wide: str, narrow: str) -> bool:
     """Return whether an integer type holds all numbers of another."""
     return bool(np.can_cast(narrow, wide, "safe"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -96,11 +96,16 @@ def number(scope: Scope, node: ast.expr) -> Expression:
 
 def condition(scope: Scope, node: ast.expr) -> Known | Expression:
     """Return an expression as a bool; what is known stays so."""
+    if isinstance(node, ast.BoolOp):
+        return _logical(scope, node)
     value = evaluate(scope, node)
-    if isinstance(value, Known):
-        return Known(bool(value.value))
-    if isinstance(value, TupleValue):
-        return Known(bool(value.items))
+    with scope.at(node):
+        truth = _truth(value)
+    return _test(scope, node, value) if truth is None else Known(truth)
+
+
+def _test(scope: Scope, node: ast.expr, value: Value) -> Expression:
+    """Return the truth of a number."""
     one = operations.scalar(scope, node, value)
     if kind_of(one) == "c":
         raise scope.problem(node, TypeError, f"{one.type} is not a condition")
@@ -272,35 +277,71 @@ def _contained(scope: Scope, node: ast.AST, op: ast.cmpop, left: Value, right: V
     return result if isinstance(op, ast.In) else _negated(result)
 
 
-def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
-    """Return ``and`` and ``or``: a bool, or what is known to decide."""
+def _logical(scope: Scope, node: ast.BoolOp) -> Known | Expression:
+    """Return ``and`` and ``or`` where only the truth matters."""
     is_and = isinstance(node.op, ast.And)
     parts: list[Expression] = []
-    last: Value = Known(is_and)
     for number, one in enumerate(node.values):
-        if number == 0:
-            value = evaluate(scope, one)
-        else:
-            with _lazily(scope, one):
-                value = evaluate(scope, one)
-        if isinstance(value, Known):
-            if bool(value.value) != is_and:  # decides, unless what stands before does
-                if not parts:
-                    return value
-                parts.append(Const(not is_and, "bool"))
-                break
-            last = value
-            continue
-        test = operations.scalar(scope, one, value)
-        if kind_of(test) == "c":
-            raise scope.problem(one, TypeError, f"{test.type} is not a condition")
-        parts.append(convert(test, "bool"))
-    if not parts:
-        return last
+        with _lazily(scope, one) if number else nullcontext():
+            test = condition(scope, one)
+        if not isinstance(test, Known):
+            parts.append(test)
+        elif bool(test.value) != is_and:  # decides, unless what stands before does
+            if not parts:
+                return test
+            parts.append(Const(not is_and, "bool"))
+            break
+    return _joined(is_and, parts) if parts else Known(is_and)
+
+
+def _joined(is_and: bool, parts: Sequence[Expression]) -> Expression:
     result = parts[0]
     for part in parts[1:]:
         result = BuiltinCall("logical_and" if is_and else "logical_or", (result, part), "bool")
     return result
+
+
+def _boolean(scope: Scope, node: ast.BoolOp) -> Value:
+    """Return ``and`` and ``or``: one of the operands, as in Python."""
+    is_and = isinstance(node.op, ast.And)
+    found: list[tuple[ast.expr, Value]] = []
+    for number, one in enumerate(node.values):
+        with _lazily(scope, one) if number else nullcontext():
+            value = evaluate(scope, one)
+        with scope.at(one):
+            truth = _truth(value)
+        if truth is not None and truth != is_and:
+            found.append((one, value))
+            break
+        if truth is None or one is node.values[-1]:
+            found.append((one, value))
+    if len(found) == 1:
+        return found[0][1]
+    if all(_is_bool(value) for _, value in found):
+        tests = [operations.as_expression(scope, one, value) for one, value in found]
+        return _joined(is_and, [one for one in tests if one != Const(is_and, "bool")])
+    dtype = operations.common_type(scope, found)
+    result = operations.assignable(scope, *found[-1], dtype)
+    for number, (one, value) in reversed([*enumerate(found)][:-1]):
+        with _lazily(scope, one) if number else nullcontext():
+            part = operations.scalar(scope, one, operations.evaluate_once(scope, value))
+        kept = operations.assignable(scope, one, part, dtype)
+        arms = (result, kept) if is_and else (kept, result)
+        result = BuiltinCall("where", (_test(scope, one, part), *arms), dtype)
+    return result
+
+
+def _truth(value: Value) -> bool | None:
+    """Return the truth of a value; None if it is not known."""
+    if isinstance(value, Known | TupleValue):
+        return bool(value.value if isinstance(value, Known) else value.items)
+    return None
+
+
+def _is_bool(value: Value) -> bool:
+    if isinstance(value, Known):
+        return isinstance(value.value, bool)
+    return isinstance(value, Expression) and value.type == "bool"
 
 
 def _if_expression(scope: Scope, node: ast.IfExp) -> Value:

@@ -96,7 +96,8 @@ def build_branch(scope: Scope, nodes: Sequence[ast.stmt]) -> tuple[KernelStateme
 def _expression(scope: Scope, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or ...
-    value = expressions.evaluate(scope, node.value)
+    of = expressions.condition if isinstance(node.value, ast.BoolOp) else expressions.evaluate
+    value = of(scope, node.value)
     if isinstance(value, Expression) and not operations.is_pure(value):
         scope.out.append(ExpressionStatement(operations.held(scope, node, value)))
 
