@@ -167,8 +167,8 @@ def is_pure(value: Value) -> bool:
             return all(map(is_pure, parts))
         case BuiltinCall(function=function, args=args):
             return function not in SIDE_EFFECTS and all(map(is_pure, args))
-        case FunctionCall(function=function):
-            return function.startswith("complex<")
+        case FunctionCall(function=function, args=args):
+            return function.startswith("complex<") and all(map(is_pure, args))
         case Cast(operand=part) | FieldAccess(record=part):
             return is_pure(part)
         case Element(memory=memory, indices=indices):

@@ -249,6 +249,38 @@ def test_complex_numbers(place: ArrayDevice) -> None:
 
 
 @jit.rawkernel()
+def complex_of_parts(x, y, z):
+    y[0] = np.complex64(x[0], x[0] + 1)
+    y[1] = complex(2, 3)
+    y[2] = np.complex64(x[0], 0.5)
+    y[3] = np.complex64(jit.atomic_add(x, 0, 1), x[1])
+    z[0] = np.complex128(x[1], 1) + complex(x[2], 2)
+
+
+def test_complex_numbers_of_two_parts(place: ArrayDevice) -> None:
+    x, y, z = (
+        place.array([1, 7, 5], "i4"),
+        place.zeros(4, "complex64"),
+        place.zeros(1, "complex128"),
+    )
+    complex_of_parts[1, 1](x, y, z)
+    assert place.numpy(y).tolist() == [1 + 2j, 2 + 3j, 1 + 0.5j, 1 + 7j]
+    assert place.numpy(z).tolist() == [12 + 3j]
+
+
+@jit.rawkernel()
+def complex_of_complex(x, y):
+    y[0] = np.complex64(y[0], 1)
+
+
+def test_parts_of_complex_numbers_are_real() -> None:
+    with pytest.raises(
+        TypeError, match=r"complex64\(re, im\) takes two real numbers, not complex64"
+    ):
+        complex_of_complex[1, 1](np.zeros(1), np.zeros(1, "complex64"))
+
+
+@jit.rawkernel()
 def complex_extremes(x, y):
     i = jit.grid(1)
     if i < x.shape[1]:

@@ -178,11 +178,14 @@ def _cast(site: CallSite, kind: type) -> Value:
     args = site.args
     with site.scope.at(site.node):
         dtype = types.dtype_name(kind)
-    if len(args) == 2 and kind is complex:
-        part = "float64"
-        real = convert(site.scalar(args[0]), part)
-        imag = convert(site.scalar(args[1]), part)
-        return FunctionCall("complex<double>", (real, imag), "complex128")
+    if len(args) == 2 and types.kind(dtype) == "c":
+        parts = [site.scalar(one) for one in args]
+        for one in parts:
+            if kind_of(one) == "c":
+                message = f"{kind.__name__}(re, im) takes two real numbers, not {one.type}"
+                raise site.problem(TypeError, message)
+        both = tuple(convert(one, dtypes.real_part(dtype)) for one in parts)
+        return FunctionCall(dtypes.lookup(dtype).ctype, both, dtype)
     if len(args) != 1:
         raise site.problem(TypeError, f"{kind.__name__}() takes one number here")
     one = site.scalar(args[0])
