@@ -29,6 +29,7 @@ from kspec.ir.control import (
     Reference,
     Return,
     Store,
+    Table,
     While,
 )
 from kspec.ir.device import DEVICE
@@ -66,8 +67,10 @@ def check(statements: Iterable[Statement], names: Mapping[str, Type]) -> None:
     _FunctionChecker("", dict(names)).block(statements, loops=0)
 
 
-def check_function(function: Function, functions: Iterable[str] = ()) -> None:
-    """Check a function that may call `functions`.
+def check_function(
+    function: Function, functions: Iterable[str] = (), tables: Iterable[Table] = ()
+) -> None:
+    """Check a function that may call `functions`, and read `tables`.
 
     Raises
     ------
@@ -77,6 +80,7 @@ def check_function(function: Function, functions: Iterable[str] = ()) -> None:
     known = {one.name: one.type for one in function.params}
     if len(known) < len(function.params):
         raise IrError(f"{function.name}: two parameters have one name")
+    known |= {one.name: one.variable.type for one in tables}
     checker = _FunctionChecker(f"{function.name}: ", known, frozenset(functions), function.returns)
     checker.block(function.body, loops=0)
 

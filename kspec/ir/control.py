@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from kspec.dataclass import dataclass
 from kspec.ir.nodes import Assign, Element, Expression, FieldAccess, Let, Name
-from kspec.ir.types import BufferType, Type
+from kspec.ir.types import BufferType, ObjectType, Type
 
 
 @dataclass(frozen=True)
@@ -294,6 +294,38 @@ KernelStatement = (
     | Print
     | Assert
 )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Constant memory of a program.
+
+    Attributes
+    ----------
+    name : str
+        An identifier of C++.
+    type : BufferType
+        Its elements.
+    data : bytes
+        The same in C order.
+    """
+
+    name: str
+    type: BufferType
+    data: bytes
+
+    @property
+    def variable(self) -> Name:
+        """The name of all of it."""
+        return Name(self.name, ObjectType("table"))
+
+    @property
+    def memory(self) -> FieldAccess:
+        """The elements, as functions index them."""
+        return FieldAccess(self.variable, "values", self.type)
+
+    def __str__(self) -> str:
+        return f"constant {self.name}: {self.type}"
 
 
 @dataclass(frozen=True)

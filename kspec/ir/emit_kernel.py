@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from kspec.ir.control import (
@@ -33,6 +34,7 @@ from kspec.ir.control import (
     Return,
     SourceLine,
     Store,
+    Table,
     While,
 )
 from kspec.ir.emit import emit_expression, emit_initializer, emit_place, emit_statement
@@ -49,6 +51,23 @@ def emit_function(function: Function, path: str = "") -> str:
     start = 'extern "C" __device__' if function.exported else start
     body = _Lines(path).block(function.body)
     return "\n".join([f"{start} {returns} {function.name}({params}) {{", *body, "}"])
+
+
+def emit_table(table: Table) -> str:
+    """Return the text of a table.
+
+    Bytes are constants whatever the class of the elements is, and whatever its constructors are.
+    """
+    size, count = len(table.data), math.prod(table.type.shape or ())
+    lines = textwrap.wrap(", ".join(map(str, table.data)), 96, break_long_words=False)
+    return "\n".join(
+        [
+            f"static __constant__ union {{ unsigned char bytes[{size}]; "
+            f"{dtypes.lookup(table.type.dtype).ctype} values[{count}]; }} {table.name} = {{{{",
+            *(f"  {line}" for line in lines),
+            "}};",
+        ]
+    )
 
 
 def c_string(text: str) -> str:

@@ -17,6 +17,7 @@ and of the runtime only how NumPy's dtypes are named::
     call_site    one call, and its arguments
     device_calls what only kernels have: indices, barriers, memory, atomics
     scope        variables and problems of one function
+    tables       arrays and tuples from outside, in constant memory
     cg, cub      what groups of threads do together
     thrust       what one thread does with many elements
     freezing     a kernel as a raw spec

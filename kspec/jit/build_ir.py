@@ -19,8 +19,8 @@ from dataclasses import fields, is_dataclass, replace
 
 from kspec.dataclass import dataclass
 from kspec.ir.check import check_function
-from kspec.ir.control import Function
-from kspec.ir.emit_kernel import emit_function
+from kspec.ir.control import Function, Table
+from kspec.ir.emit_kernel import emit_function, emit_table
 from kspec.ir.types import ArrayType, BufferType, IteratorType, RecordView, Type, is_record
 from kspec.jit.capture import Captured, watch_names
 from kspec.jit.scope import ProgramBuilder, cpp_name
@@ -47,6 +47,8 @@ class JitProgram:
         The kernel.
     functions : tuple of Function
         What it calls.
+    tables : tuple of Table
+        Constants that they index.
     headers : tuple of str
         What its text includes.
     cooperative : bool
@@ -63,6 +65,7 @@ class JitProgram:
 
     kernel: Function
     functions: tuple[Function, ...]
+    tables: tuple[Table, ...]
     headers: tuple[str, ...]
     cooperative: bool
     written: tuple[bool, ...]
@@ -77,7 +80,7 @@ class JitProgram:
 
     def ir(self) -> str:
         """Return the functions as text."""
-        return "\n\n".join(map(str, (*self.functions, self.kernel)))
+        return "\n\n".join(map(str, (*self.tables, *self.functions, self.kernel)))
 
     def text(self, lines: bool = True) -> str:
         """Return the CUDA C++; `lines` says whether it mentions the user's file."""
@@ -85,7 +88,7 @@ class JitProgram:
             emit_function(one, self.paths[one.name] if lines else "")
             for one in (*self.functions, self.kernel)
         ]
-        body = "\n\n".join(parts)
+        body = "\n\n".join([*map(emit_table, self.tables), *parts])
         used = tuple(dict.fromkeys(_dtypes((*self.functions, self.kernel))))
         found = [*headers_for(used), *self.headers]
         found += [header for word, header in _HEADERS.items() if word in body]
@@ -121,13 +124,15 @@ def build(
     kernel = replace(kernel, exported=exported)
     program.check()
     made = [one.name for one in program.functions]
+    tables = tuple(program.tables.values())
     for number, function in enumerate((*program.functions, kernel)):
-        check_function(function, made[:number])
+        check_function(function, made[:number], tables)
     written = tuple(one.name in scope.written_names for one in kernel.params)
     checks = [*(one.watch() for one in program.captured), *map(watch_names, program.run)]
     return JitProgram(
         kernel,
         tuple(program.functions),
+        tables,
         tuple(sorted(program.headers)),
         program.cooperative,
         written,

@@ -21,9 +21,13 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from kspec.errors import JitRuntimeError, JitTypeError, JitValueError
 
 _MISSING = object()
+# Constant memory of a GPU: a kernel cannot hold the elements of larger arrays.
+MAX_BYTES = 65536
 
 
 @dataclass
@@ -96,6 +100,7 @@ def watch_names(function: Any) -> Callable[[], bool]:
 
 def _watch(function: FunctionType, used: Mapping[tuple[str, str], Any]) -> Callable[[], bool]:
     spaces, cells = [], []
+    inside = [(one, found) for one in used.values() if (found := _inside(one)) is not None]
     cell_of = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     for (path, name), value in used.items():
         if path:
@@ -112,9 +117,23 @@ def _watch(function: FunctionType, used: Mapping[tuple[str, str], Any]) -> Calla
         for space, name, value in spaces:
             if space.get(name, _MISSING) is not value:
                 return True
-        return any(_contents(cell) is not value for cell, value in cells) if cells else False
+        if cells and any(_contents(cell) is not value for cell, value in cells):
+            return True
+        return any(_inside(one) != found for one, found in inside) if inside else False
 
     return is_stale
+
+
+def _inside(value: Any) -> Any:
+    """Return a copy of the parts of a value that can change while it stays the same object."""
+    if isinstance(value, np.ndarray) and value.nbytes <= MAX_BYTES:
+        return value.dtype, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        parts = [_inside(one) for one in value]
+        if isinstance(value, list):
+            return [one if part is None else part for one, part in zip(value, parts, strict=True)]
+        return None if all(part is None for part in parts) else parts
+    return None
 
 
 def _contents(cell: CellType) -> Any:

@@ -101,7 +101,7 @@ def _copy(site: CallSite) -> Value:
         raise site.problem(ValueError, f"{site.callee}: aligned_size must be a constant")
     places = [_address(site, given[k], given[k + 1]) for k in (1, 3)]
     assert isinstance(places[0].args[0], Element)
-    site.scope.mark_written(places[0].args[0].memory)
+    site.scope.mark_written(site.node, places[0].args[0].memory)
     size = convert(site.scalar(given[5]), "int64")
     site.scope.program.headers.add("kspec/cooperative.cuh")
     return FunctionCall("kspec::copy_by_group", (group, *places, size), "")

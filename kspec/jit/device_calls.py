@@ -205,7 +205,7 @@ def _element(site: CallSite, array: Value, index: Value) -> Element:
     found = indexing.index_memory(site.scope, site.node, array, indices)
     if not isinstance(found, Element):
         raise site.problem(TypeError, f"{site.callee}: the index is that of a row")
-    site.scope.mark_written(array)
+    site.scope.mark_written(site.node, array)
     return found
 
 

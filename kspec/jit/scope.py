@@ -16,7 +16,7 @@ from kspec.cpp import names
 from kspec.diagnostics import Diagnostic
 from kspec.errors import JIT_ERRORS, JitError
 from kspec.ir.builtins import BUILTINS
-from kspec.ir.control import Function, KernelStatement
+from kspec.ir.control import Function, KernelStatement, Table
 from kspec.ir.device import DEVICE
 from kspec.ir.nodes import (
     BuiltinCall,
@@ -92,6 +92,8 @@ class ProgramBuilder:
         The files of functions, by their names in C++.
     problems : list of (type, Diagnostic)
         The problems, and the classes that Python would raise.
+    tables : dict
+        Constant memory, by dtype, shape and bytes.
     headers : set of str
         Headers that its text includes, beside those of types.
     cooperative : bool
@@ -106,6 +108,7 @@ class ProgramBuilder:
     run: list[Any] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict)
     problems: list[tuple[type[Exception], Diagnostic]] = field(default_factory=list)
+    tables: dict[Any, Table] = field(default_factory=dict)
     headers: set[str] = field(default_factory=set)
     cooperative: bool = False
 
@@ -151,8 +154,8 @@ class Scope:
         Types of its return values.
     kernel : bool
         Whether it is launched.
-    written : set of str
-        Names of variables through which memory is written to.
+    written : dict of str to AST
+        Variables through which memory is written to, and where.
     roots : dict
         The names whose memory a name stands for.
     numbers : dict
@@ -177,7 +180,7 @@ class Scope:
     hoisted: list[KernelStatement] = field(default_factory=list)
     returned: list[Type | None] = field(default_factory=list)
     kernel: bool = True
-    written: set[str] = field(default_factory=set)
+    written: dict[str, ast.AST] = field(default_factory=dict)
     roots: dict[str, set[str]] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
@@ -267,9 +270,10 @@ class Scope:
         if not isinstance(value.type, str):
             self.roots.setdefault(name, set()).update(root_names(value))
 
-    def mark_written(self, memory: Expression) -> None:
+    def mark_written(self, node: ast.AST, memory: Expression) -> None:
         """Note that elements of an array are written to."""
-        self.written |= root_names(memory)
+        for name in root_names(memory):
+            self.written.setdefault(name, node)
 
     def memory_of(self, given: Iterable[str]) -> frozenset[str]:
         """Return names, and those whose memory they may stand for."""

@@ -144,7 +144,7 @@ class Algorithm:
                         f"jit.thrust.{self.name}: argument {k} is written to, and a {value.type} "
                         "cannot be",
                     )
-                site.scope.mark_written(value)
+                site.scope.mark_written(site.node, value)
             found.append(value)
         if any(word in self.name for word in _ORDERED) and types.kind(_dtype(found[0])) == "c":
             raise site.problem(TypeError, f"jit.thrust.{self.name}: complex have no order")

@@ -272,7 +272,7 @@ def _place(scope: Scope, target: ast.expr) -> Element | FieldAccess:
     whole = without_fields(place)
     if not isinstance(place, Element | FieldAccess) or not isinstance(whole, Element | Name):
         raise scope.problem(target, TypeError, "this cannot be assigned to")
-    scope.mark_written(place)
+    scope.mark_written(target, place)
     return place
 
 

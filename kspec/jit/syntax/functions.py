@@ -11,10 +11,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from kspec.ir.control import Function
 from kspec.ir.nodes import Expression, FunctionCall, Name
 from kspec.ir.types import Type, is_memory, is_record
-from kspec.jit import operations
+from kspec.jit import operations, tables
 from kspec.jit.capture import Captured, capture
 from kspec.jit.scope import ProgramBuilder, Scope, Stop, cpp_name
 from kspec.jit.syntax import assignments, expressions, statements
@@ -57,6 +59,7 @@ def build_function(
             pass
     else:
         statements.build_block(scope, node.body)
+    tables.refuse_writes(scope)
     for place, names_ in scope.escaping:
         if scope.memory_of(names_) & (scope.own | scope.copies):
             scope.problem(
@@ -103,7 +106,7 @@ def call_device(
         raise Stop
     name, returns, written = made
     for k in written:
-        scope.mark_written(operands[k])
+        scope.mark_written(node, operands[k])
     return dereferenced(FunctionCall(name, tuple(operands), "" if returns is None else returns))
 
 
@@ -151,6 +154,8 @@ def _operands(
         value = bound.arguments.get(name)
         if value is None:
             value = Known(parameter.default)
+        if isinstance(value, Known) and isinstance(value.value, np.ndarray):
+            value = tables.table_of(scope, node, value)
         dtype = parameter_type(scope, captured, name)
         if dtype is not None and not (
             not isinstance(value, Known) and is_memory(getattr(value, "type", ""))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kspec.ir.nodes import BuiltinCall, Const, Element, Expression, Extent, Slice, Subarray
 from kspec.ir.types import ArrayType, BufferType
-from kspec.jit import operations, types
+from kspec.jit import operations, tables, types
 from kspec.jit.scope import Scope
 from kspec.jit.syntax import attributes
 from kspec.jit.values import (
@@ -147,11 +147,14 @@ def _integer(scope: Scope, node: ast.AST, owner: Expression, axis: int, value: I
 
 
 def _of_known(scope: Scope, node: ast.Subscript, owner: Known) -> Value:
-    index = unwrapped(scope.evaluate(node.slice))
-    if index is None:
-        raise scope.problem(node, TypeError, f"{describe(owner)} is indexed by constants only")
+    indices = _indices(scope, node.slice)
+    known = [None if isinstance(one, Slice) else unwrapped(one) for one in indices]
+    found = tuple(one.value for one in known if one is not None)
+    if len(found) < len(indices):
+        return index_memory(scope, node, tables.table_of(scope, node, owner), indices)
+    is_one = len(found) == 1 and not isinstance(node.slice, ast.Tuple)
     with scope.at(node):
-        return wrapped(owner.value[index.value])
+        return wrapped(owner.value[found[0] if is_one else found])
 
 
 def _of_tuple(scope: Scope, node: ast.Subscript, owner: TupleValue) -> Value:
@@ -164,12 +167,15 @@ def _of_tuple(scope: Scope, node: ast.Subscript, owner: TupleValue) -> Value:
             ends.append(value.value)
         with scope.at(node):
             return TupleValue(owner.items[slice(*ends)])
-    index = scope.evaluate(node.slice)
-    if not isinstance(index, Known):
-        raise scope.problem(node, TypeError, "a tuple is indexed by constants only")
-    with scope.at(node):
-        found: Value = owner.items[index.value]
-    return found
+    index, known = scope.evaluate(node.slice), unwrapped(owner)
+    if isinstance(index, Known):
+        with scope.at(node):
+            found: Value = owner.items[index.value]
+        return found
+    if known is None:
+        message = "a tuple of variables is indexed by constants only; use jit.local_array"
+        raise scope.problem(node, TypeError, message)
+    return index_memory(scope, node, tables.table_of(scope, node, known), [index])
 
 
 def _field(scope: Scope, node: ast.Subscript, owner: Expression, row: dtypes.DType) -> Value:
