@@ -26,6 +26,7 @@ import numpy as np
 from kspec.errors import JitRuntimeError, JitTypeError, JitValueError
 
 _MISSING = object()
+_SOURCE = "__kspec_source__"
 # Constant memory of a GPU: a kernel cannot hold the elements of larger arrays.
 MAX_BYTES = 65536
 
@@ -160,6 +161,9 @@ def capture(function: Any) -> Captured:
     if not isinstance(function, FunctionType):
         raise JitTypeError(f"a kernel is made of a Python function, not {type(function).__name__}")
     code = function.__code__
+    carried = getattr(function, _SOURCE, None)
+    if carried is not None:
+        return _from_carried(function, *carried)
     lines = linecache.getlines(code.co_filename, function.__globals__)
     node = None
     if lines:
@@ -170,6 +174,32 @@ def capture(function: Any) -> Captured:
     if node is None:
         node = _from_inspect(function)
     return Captured(function, node, code.co_filename, [line.rstrip("\n") for line in lines])
+
+
+def carry_source(function: Any) -> Any:
+    """Return a function that has its source with it, wherever it is pickled to."""
+    captured = capture(function)
+    node = captured.node
+    first = function.__code__.co_firstlineno  # that of the first decorator
+    if isinstance(node, ast.Lambda):
+        text = f"({ast.get_source_segment(_text_of(captured), node)})"
+    else:
+        lines = _text_of(captured).splitlines()[first - 1 : node.end_lineno]
+        text = textwrap.dedent("\n".join(lines))
+    setattr(function, _SOURCE, (captured.path, first, text))
+    return function
+
+
+def _text_of(captured: Captured) -> str:
+    return "\n".join(captured.lines)
+
+
+def _from_carried(function: FunctionType, path: str, first: int, text: str) -> Captured:
+    tree = ast.increment_lineno(ast.parse(text), first - 1)
+    (found,) = tree.body
+    node = found.value if isinstance(found, ast.Expr) else found
+    assert isinstance(node, ast.FunctionDef | ast.Lambda)
+    return Captured(function, node, path, [""] * (first - 1) + text.splitlines())
 
 
 def _from_inspect(function: FunctionType) -> ast.FunctionDef | ast.Lambda:

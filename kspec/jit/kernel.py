@@ -35,7 +35,7 @@ from kspec.errors import (
 )
 from kspec.ir.types import ArrayType, Type, is_record
 from kspec.jit.build_ir import JitProgram, build
-from kspec.jit.capture import Captured, capture
+from kspec.jit.capture import Captured, capture, carry_source
 from kspec.jit.scope import ProgramBuilder, Scope
 from kspec.jit.syntax.functions import LANGUAGE, parameter_names, parameter_type
 from kspec.jit.types import MODES, type_of_constant
@@ -112,7 +112,7 @@ class DeviceFunction(PickledByName):
 
     def made_of(self) -> tuple[Any, ...]:
         """Return the arguments that make another one."""
-        return (self.device_function,)
+        return (carry_source(self.device_function),)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Raise `RuntimeError`: it is called by kernels."""
@@ -161,7 +161,7 @@ class JitKernel(PickledByName, ViewCaller):
 
     def made_of(self) -> tuple[Any, ...]:
         """Return the arguments that make another one."""
-        return self.function, self.mode
+        return carry_source(self.function), self.mode
 
     def __getitem__(self, sizes: tuple[Any, Any]) -> Callable[..., None]:
         """Return a function that launches the kernel with a grid and blocks of some size."""
