@@ -41,15 +41,22 @@ class Expansion:
         Whether headers of the user's may define more.
     variables : frozenset of str
         Words that are not macros: C++ keywords, and the parameters of the kernel.
+    declared : frozenset of str
+        Words of the preamble: functions among them hide those of the same name.
     """
 
     bodies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unseen: bool = False
     variables: frozenset[str] = KEYWORDS
+    declared: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, *texts: str, options: Sequence[str] = (), variables: Iterable[str] = ()
+        cls,
+        *texts: str,
+        options: Sequence[str] = (),
+        variables: Iterable[str] = (),
+        declared: Iterable[str] = (),
     ) -> Expansion:
         """Return the macros of some texts and of compiler options."""
         bodies: dict[str, tuple[str, ...]] = {}
@@ -61,7 +68,7 @@ class Expansion:
         unseen = any(map(_READ_FIRST.match, others)) or any(
             _is_unseen(one, searched) for text in texts for one in header_names(text)
         )
-        return cls(bodies, unseen, KEYWORDS.union(variables))
+        return cls(bodies, unseen, KEYWORDS.union(variables), frozenset(declared))
 
     def hidden(self, words: Iterable[str]) -> frozenset[str] | None:
         """Return the words that macros among `words` stand for; None where that cannot be told."""

@@ -11,7 +11,7 @@ macros or the text leave a doubt, the answer is the one that costs time and no c
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kspec.cpp.brackets import CLOSING, OPENING, angle_end, group_end
 from kspec.cpp.expansion import Expansion
@@ -48,6 +48,12 @@ _DECLARING = frozenset([">", "]", ")", "*", "&", "&&", ",", "["])
 _POINTERS = frozenset(["*", "&", "&&"])
 _QUALIFIERS = frozenset(["const", "__restrict__"])
 _CONSTANT = frozenset(["const", "constexpr"])
+# Words whose operands are not evaluated, or not read.
+_UNEVALUATED = frozenset(
+    ["decltype", "sizeof", "alignof", "noexcept", "typeid", "typeof", "__typeof__", "void", "asm"]
+)
+# What may leave out an operand.
+_CONDITIONAL = frozenset(["?", "&&", "||", "and", "or"])
 
 
 class _Code:
@@ -188,11 +194,65 @@ def changes(
         return True
     return any(
         _is_changed(code, place)
-        or _is_given(code, place, expansion.variables)
+        or _is_given(code, place, expansion)
         or (word in addresses and code[place + 1] != "[" and code[place - 1] != "*")
         for place, word in code.words
         if word in wanted
     ) or any(_refers(wanted, statement) for statement in code.statements)
+
+
+def leaves(name: str, fragment: str, expansion: Expansion = _NO_MACROS) -> bool:
+    """Return whether statements cannot change a variable, directly or through a reference.
+
+    >>> leaves("y", "double t = y;"), leaves("y", "Reference r = y;")
+    (True, False)
+    """
+    return not changes({name}, fragment, expansion) and not any(
+        word == name and _may_bind(code, k, expansion)
+        for code in _Code.of(fragment).statements
+        for k, word in code.words
+    )
+
+
+def surely_reads(name: str, tokens: Sequence[Token], expansion: Expansion = _NO_MACROS) -> bool:
+    """Return whether an expression reads a variable whenever it is evaluated, and only reads it.
+
+    True only where that is plain to see.
+
+    >>> [surely_reads("y", [*tokens_of(text)]) for text in ("t = y + x", "f(y)", "x && y", "y = x")]
+    [True, False, False, False]
+    """
+    code = _Code(tokens)
+    words = {word for _, word in code.words}
+    signs = {one.text for one in code.tokens}
+    if not (words.isdisjoint(_UNEVALUATED) and signs.isdisjoint(_CONDITIONAL)):
+        return False
+    if any(code[k] == "[" and not _may_be_indexed(code, k - 1) for k in range(len(code))):
+        return False  # a lambda
+    places = [k for k, word in code.words if word == name and code[k - 1] not in _MEMBER]
+    doubtful = any(
+        code.is_word(k - 1)  # what is declared
+        or _is_changed(code, k)
+        or _is_given(code, k, expansion)
+        or _may_bind(code, k, expansion)
+        for k in places
+    )
+    return bool(places) and not doubtful and not _refers({name}, code)
+
+
+def _may_be_indexed(code: _Code, place: int) -> bool:
+    return code.is_word(place) or code[place] in (")", "]")
+
+
+def _may_bind(code: _Code, place: int, expansion: Expansion) -> bool:
+    """Return whether a word is the value of something that a class may make refer to it.
+
+    It is a copy where the words in front of ``=`` are types and variables that are known.
+    """
+    if code[place - 1] != "=" or code[place + 1] not in ("", ";"):
+        return False
+    start = next(k for k in range(len(code)) if code[k] == "=")
+    return any(word not in expansion.variables for k, word in code.words if k < start - 1)
 
 
 def reads_threads(*fragments: str) -> bool:
@@ -213,10 +273,10 @@ def _is_changed(code: _Code, place: int) -> bool:
     return code.assigns(after) or code[after] == "(" or code[before] in ("++", "--", "&")
 
 
-def _is_given(code: _Code, place: int, casts: Collection[str]) -> bool:
+def _is_given(code: _Code, place: int, expansion: Expansion) -> bool:
     """Return whether a word is an argument of a call that may take it by reference.
 
-    Types do not: `casts` are the placeholders among other words that are not called.
+    Types do not, and placeholders are among the variables of the `expansion`, which are not called.
     """
     if code[place - 1] not in ("(", ",", "?", ":", "::", "{"):
         return False
@@ -228,8 +288,8 @@ def _is_given(code: _Code, place: int, casts: Collection[str]) -> bool:
         if depth < 0:
             depth, caller = 0, code[opened - 1]
             if code.is_word(opened - 1):
-                by_value = _BY_VALUE.fullmatch(caller) or (caller in casts and caller != "asm")
-                if not by_value:
+                known = _BY_VALUE.fullmatch(caller) and caller not in expansion.declared
+                if not (known or (caller in expansion.variables and caller != "asm")):
                     return True
             elif caller[-1:] in (">", ")", "]"):  # of a template, or of the result of a call
                 return True

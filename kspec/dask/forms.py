@@ -72,6 +72,7 @@ def form_blocks(
         Keywords of the form.
     """
     inputs, options = form_arguments(kernel, form, args, given)
+    kernel.declaration.check_made_outputs()
     found, call = arguments_of(kernel, inputs)
     kernel.check_scalars(call)
     found, result = _FORMS[form](kernel, found, call, options)

@@ -103,6 +103,7 @@ def map_blocks(
     """Return the outputs of an elementwise kernel."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
     windows = neighbours.windows
+    kernel.declaration.check_made_outputs()
     found, call = arguments_of(kernel, args)
     check_kinds(kernel.declaration, call)
     inputs = _inputs(kernel, found, windows)
@@ -128,6 +129,7 @@ def reduce_blocks(
     split_every: int | Mapping[int, int] | None,
 ) -> Any:
     """Return the outputs of a reduction."""
+    kernel.declaration.check_made_outputs()
     found, call = arguments_of(kernel, args)
     kernel.check_scalars(call)
     inferred = infer(

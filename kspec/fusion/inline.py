@@ -134,6 +134,8 @@ def _why_not(spec: ElementwiseSpec) -> str:
         return "it has a loop_prep or an after_loop"
     if declaration.single:
         return "its operation returns, or reads the thread's index"
+    if declaration.updates:
+        return f"its output {declaration.updates[0]} begins with its old value"
     if declaration.windows:
         return f"its operation reads neighbours of {declaration.windows[0].param}"
     core = next((param for param in spec.params if param.core), None)

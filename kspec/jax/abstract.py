@@ -269,6 +269,7 @@ def _check_arrays(declaration: GeneratedDeclaration, values: Sequence[AbstractVa
         )
     if not len(declaration.outputs):
         raise ArgumentTypeError(f"{name} has no outputs, and so nothing to do in JAX")
+    declaration.check_made_outputs()
     for param, value in zip(declaration.inputs, values, strict=True):
         check_ndim(f"{name}: argument {param.name}", len(value.shape))
 

@@ -16,6 +16,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
+from kspec.errors import ArgumentTypeError
 from kspec.model.dimensions import core_names
 from kspec.model.signature import CParam, Param, Signature
 
@@ -45,6 +46,9 @@ class _Generated:
     sizes : tuple of (str, tuple of int)
         Integer placeholders, each with the values that are precompiled: those that calls give by
         name, and those that are core dimensions of inputs.
+    updates : tuple of str
+        Outputs that begin with their old values, so that calls must give them: they are read before
+        they are set, or there is no operation.
     """
 
     name: str
@@ -55,6 +59,7 @@ class _Generated:
     backward: str = field(default="", kw_only=True)
     numbers: tuple[str, ...] = field(default=(), kw_only=True)
     sizes: Sizes = field(default=(), kw_only=True)
+    updates: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def params(self) -> Signature:
@@ -91,6 +96,15 @@ class _Generated:
     def call_options(self) -> tuple[str, ...]:
         """Keyword arguments of calls that only some kernels have: sizes, then the boundary."""
         return ()
+
+    def check_made_outputs(self) -> None:
+        """Raise `ArgumentTypeError` if outputs need old values, which new arrays do not have."""
+        if self.updates:
+            name = self.updates[0]
+            raise ArgumentTypeError(
+                f"{self.name}: output {name} begins with its old value, which a new array does not "
+                f"have; pass out=, or let the kernel set it first ('{name} = ...')"
+            )
 
     def shared_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments of a call that calls of this kernel have too.

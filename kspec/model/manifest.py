@@ -284,7 +284,7 @@ def declaration_data(kernel: Declaration) -> dict[str, Any]:
     # What most kernels have not is left out.
     rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
     rare += ["windows", "sizes", "adjoint", "samples", "forms", "forms_only", "joins"]
-    rare += ["counted", "strict_keys", "sums"]
+    rare += ["counted", "strict_keys", "sums", "updates"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):
@@ -376,6 +376,7 @@ def declaration_of(data: dict[str, Any]) -> Declaration:
         fields[side] = Signature(tuple(map(_param, fields[side])))
     fields["scalars"] = tuple(fields["scalars"])
     fields["numbers"] = tuple(fields.get("numbers", ()))
+    fields["updates"] = tuple(fields.get("updates", ()))
     fields["raw_views"] = tuple(fields.get("raw_views", ()))
     fields["sizes"] = tuple((name, tuple(known)) for name, known in fields.get("sizes", ()))
     if kind == ElementwiseDeclaration.kind:

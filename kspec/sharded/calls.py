@@ -25,6 +25,7 @@ def calls_of(kernel: Kernel, args: Sequence[Any]) -> list[tuple[Any, ...]]:
             f"{name} takes {counted(len(inputs), 'input')} ({kernel.declaration.inputs}), "
             f"not {len(args)}; outputs are made"
         )
+    kernel.declaration.check_made_outputs()
     lists: dict[str, int] = {}
     for param, value in zip(inputs, args, strict=True):
         if isinstance(value, list | tuple):

@@ -162,7 +162,14 @@ class BaseSpec(SpecModel):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         raise_faults(self._faults(info))
+        context = info.context or {}
+        if context.get("is_written", True) and not context.get("refused"):
+            raise_faults(self._faults_of_meaning())
         return self
+
+    def _faults_of_meaning(self) -> Iterator[Fault]:
+        """Yield the faults of a spec that is well formed, but cannot be what was meant."""
+        yield from ()
 
     def _faults(self, info: ValidationInfo) -> Iterator[Fault]:
         """Yield the faults of a spec whose fields are valid one by one."""

@@ -57,6 +57,7 @@ def check_spec(
     fields: dict[str, Any],
     folder: Path | None = None,
     structs: Mapping[str, str] = MappingProxyType({}),
+    is_written: bool = True,
 ) -> tuple[SpecT | None, tuple[Fault, ...]]:
     """Build a spec; return it, or None and everything wrong with it.
 
@@ -70,8 +71,10 @@ def check_spec(
         Folder of the spec file, in which a raw kernel's `source` is looked up.
     structs : mapping of str to str, optional
         The file's structs, with their dtypes, that a raw kernel's parameters may have.
+    is_written : bool, default True
+        Whether a user wrote it; the operation of an adjoint is that of another kernel.
     """
-    context = {"folder": folder, "structs": structs}
+    context = {"folder": folder, "structs": structs, "is_written": is_written}
     try:
         return model.model_validate(fields, context=context), ()
     except ValidationError as error:

@@ -47,6 +47,7 @@ def make_fake(one: Operator) -> Callable[..., Any]:
         if not one.results:
             bind_types(declaration, inputs, abstract(declaration.outputs, arrays))
             return None
+        declaration.check_made_outputs()
         if one.sized:
             binding, shape = bind_types(declaration, inputs), (given["size"],)
             types = [(shape, param_dtype(param, binding)) for param in declaration.outputs]

@@ -15,7 +15,7 @@ COPY = kspec.ElementwiseKernel("T x", "T y", "y = x", "copy")
 BOTH = kspec.ElementwiseKernel("T x, T y", "T s, T d", "s = x + y; d = x - y", "both")
 INDEX = kspec.ElementwiseKernel("T x", "int64 y", "y = i", "index_of")
 ALL_RAW = kspec.ElementwiseKernel("raw T x", "raw T y", "y[i] = x[i] + i", "all_raw")
-BROKEN = kspec.ElementwiseKernel("T x, T y", "T z", "this is not C++", "broken_body")
+BROKEN = kspec.ElementwiseKernel("T x, T y", "T z", "z = this is not C++", "broken_body")
 
 
 def arange(*shape: int, dtype: str = "float64") -> np.ndarray:

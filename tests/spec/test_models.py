@@ -91,7 +91,7 @@ def test_bindings(fields: dict[str, Any], bindings: object) -> None:
         ({"operation": "y = i"}, True),
         ({"operation": "y = _ind.get()[0]"}, True),
         ({"operation": "y = x; // i"}, False),
-        ({"operation": 'printf("i");'}, False),
+        ({"operation": 'y = x; printf("i");'}, False),
         ({"operation": "y = x.i + p->i"}, False),
         ({"operation": "y = 1.i"}, False),
         ({"after_loop": "f(i)"}, True),

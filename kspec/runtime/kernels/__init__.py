@@ -239,10 +239,12 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         """Allocate the outputs that the caller has not given, of these shapes.
 
         `size`: of the loop, if the caller has said it; -1 if not, which raw outputs need.
+        Errors are those of the size, and of `check_made_outputs`.
         """
         outputs = self._declaration.outputs
         if call.outputs or not len(outputs):
             return call
+        self._declaration.check_made_outputs()
         library = call.library or default_library(call.device)
         made = []
         for param, shape in zip(outputs, shapes, strict=True):

@@ -98,7 +98,7 @@ def _adjoint_spec(
             one: table.model_dump(exclude_unset=True) for one, table in spec.samples.items()
         },
     }
-    found, faults = check_spec(ElementwiseSpec, fields)
+    found, faults = check_spec(ElementwiseSpec, fields, is_written=False)
     if found is not None:
         found.declare_forward(spec.name)
         found.declare_adjoint(params[name], spec.window_of(name), spec.outputs)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic import Field, PrivateAttr, StrictBool, ValidationInfo
 
-from kspec.cpp.expansion import Expansion
 from kspec.cpp.flow import changes, declared_addresses, declared_names, reads_threads
 from kspec.cpp.fragments import identifiers, mentions, takes_address
 from kspec.cpp.preambles import declares_variable, preamble_names
@@ -33,6 +32,7 @@ from kspec.spec.neighbours.windows import (
     is_alone,
     window_faults,
 )
+from kspec.spec.outputs import never_assigned, updated
 
 _ELEMENT_ORDER = frozenset({"i", "_ind"})
 
@@ -42,6 +42,7 @@ class ElementwiseSpec(GeneratedSpec):
 
     kind = "elementwise"
     fragment_fields = ("loop_prep", "operation", "after_loop")
+    element_names = _ELEMENT_ORDER
 
     operation: str = Field(description="CUDA C++ statements for one element.")
     loop_prep: str = Field("", description="Statements before a thread's loop over elements.")
@@ -131,6 +132,7 @@ class ElementwiseSpec(GeneratedSpec):
             adjoint=None if self._adjoint is None else self._adjoint.window,
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
             threads=GROUPS[self.threads],
+            updates=self._updates(),
         )
 
     @property
@@ -167,12 +169,11 @@ class ElementwiseSpec(GeneratedSpec):
         reach = self.windows[window].reach
         return sum_of(self.operation, window, output, reach, self.expansion)
 
-    @property
-    def expansion(self) -> Expansion:
-        """The macros that may stand in the operation."""
-        texts = self.preamble, self.loop_prep, self.operation
-        variables = (*self.params.names, *self.placeholders, *_ELEMENT_ORDER)
-        return Expansion.of(*texts, options=self.options, variables=variables)
+    def _updates(self) -> tuple[str, ...]:
+        """Outputs that begin with old values; an adjoint's, and core dimensions, begin as zeros."""
+        if self._adjoint is not None or self.has_core:
+            return ()
+        return updated(self.operation, self.seen_outputs, self.expansion)
 
     def _reads_threads(self) -> bool:
         """Whether it matters which thread has an element; threads that share items may ask."""
@@ -229,6 +230,11 @@ class ElementwiseSpec(GeneratedSpec):
         fragments = {"preamble": self.preamble, "operation": self.operation}
         fragments |= rules.around_the_loop(self.loop_prep, self.after_loop)
         yield from rules.balanced(fragments, self.preamble, self.options)
+
+    def _faults_of_meaning(self) -> Iterator[Fault]:
+        if not self.has_core:  # whose outputs begin as zeros
+            outputs, expansion = self.seen_outputs, self.expansion
+            yield from never_assigned("operation", self.operation, outputs, expansion)
 
     def _window_faults(self) -> Iterator[Fault]:
         yield from self._size_faults({"operation": self.operation})

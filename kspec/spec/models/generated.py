@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from pydantic import Field, StrictBool, ValidationInfo
 
+from kspec.cpp.expansion import Expansion
 from kspec.cpp.fragments import identifiers, macros
 from kspec.cpp.options import split_macros
-from kspec.cpp.preambles import indexed_axes, is_used_as_array
+from kspec.cpp.preambles import indexed_axes, is_used_as_array, preamble_names
 from kspec.model.coverage import bindings_of, layout_fault
 from kspec.model.declaration import GeneratedDeclaration
 from kspec.model.dimensions import core_names
@@ -33,6 +34,7 @@ class GeneratedSpec(BaseSpec):
     """Base of elementwise and reduction specs: signatures and types."""
 
     fragment_fields: ClassVar[tuple[str, ...]]
+    element_names: ClassVar[frozenset[str]]  # variables that fragments have beside the parameters
 
     inputs: SignatureField = Field(
         _NO_PARAMS, description="Parameters read: 'T x, raw T y', or a list with one per string."
@@ -83,6 +85,23 @@ class GeneratedSpec(BaseSpec):
     def macro_texts(self) -> tuple[str, ...]:
         """The macros of the preamble and of the options, as text."""
         return macros(self.preamble), *self.macros
+
+    @property
+    def expansion(self) -> Expansion:
+        """The macros that may stand in the fragments."""
+        return Expansion.of(
+            self.preamble,
+            *self.fragments.values(),
+            options=self.options,
+            variables=(*self.params.names, *self.placeholders, *self.element_names),
+            declared=preamble_names(self.preamble),
+        )
+
+    @property
+    def seen_outputs(self) -> Signature:
+        """The outputs of which the kernel sees elements only, and no array."""
+        views = self.raw_views
+        return Signature(tuple(one for one in self.outputs if one.name not in views))
 
     @property
     def backward_kernel(self) -> str:

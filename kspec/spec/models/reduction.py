@@ -18,6 +18,7 @@ from kspec.spec.fields import IdentityField
 from kspec.spec.forms import form_faults, join_of
 from kspec.spec.gradients.sums import recognized_sums
 from kspec.spec.models.generated import GeneratedSpec
+from kspec.spec.outputs import never_assigned, updated
 
 _INDICES = frozenset({"_J", "_i", "_j", "_segment"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
@@ -35,6 +36,7 @@ class ReductionSpec(GeneratedSpec):
 
     kind = "reduction"
     fragment_fields = ("identity", "map", "reduce", "post_map", "reduce_type")
+    element_names = _REDUCTION_ORDER | {"a", "b"}
 
     map: str = Field(description="Expression of the inputs for one element.")
     reduce: str = Field(description="Expression that folds 'a' and 'b' into one.")
@@ -82,6 +84,7 @@ class ReductionSpec(GeneratedSpec):
             sizes=tuple(self.all_sizes.items()),
             backward=self.backward_kernel,
             numbers=self.numbers,
+            updates=updated(self.post_map, self.seen_outputs, self.expansion),
         )
 
     @property
@@ -123,6 +126,9 @@ class ReductionSpec(GeneratedSpec):
                 self.reduce_type, self.placeholders, self.preamble, self.options
             )
             yield from form_faults(self.forms, self.declaration())
+
+    def _faults_of_meaning(self) -> Iterator[Fault]:
+        yield from never_assigned("post_map", self.post_map, self.seen_outputs, self.expansion)
 
     def _core_faults(self) -> Iterator[Fault]:
         """Yield the faults of sizes that nothing decides, and of expressions without items."""
