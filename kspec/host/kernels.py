@@ -37,12 +37,16 @@ _ENDLESS = 1e9  # seconds, which the system's clocks can count; no timeout is th
 
 @dataclass(frozen=True)
 class Region:
-    """Memory of an array that somebody else owns, and what messages call it."""
+    """Memory of an array that somebody else owns, and what messages call it.
+
+    `fresh`: it was made for the launch, so that nothing is written in it.
+    """
 
     ptr: int
     nbytes: int
     name: str
     read_only: bool = False
+    fresh: bool = False
 
 
 class NativeKernel:
@@ -337,7 +341,7 @@ def _launch_options(
     regions = [*regions, *module.variables]
     table = (runtime.RegionRecord * max(1, len(regions)))(
         *(
-            runtime.RegionRecord(one.ptr, one.nbytes, one.name.encode(), one.read_only)
+            runtime.RegionRecord(one.ptr, one.nbytes, one.name.encode(), one.read_only, one.fresh)
             for one in regions
         )
     )

@@ -51,6 +51,7 @@ class RegionRecord(ctypes.Structure):
         ("size", ctypes.c_size_t),
         ("name", ctypes.c_char_p),
         ("read_only", ctypes.c_bool),
+        ("fresh", ctypes.c_bool),
     )
 
 

@@ -95,6 +95,8 @@ _HEAP = (
     ),
 )
 _HEAP_LINK = tuple(f"-Wl,--wrap={name}" for name in _HEAP)
+# A read that is moved in front of a loop comes before the loop's first write.
+_INIT_GCC = ("-fno-tree-loop-im",)
 _VOLATILE_GCC = ("--param=tsan-distinguish-volatile=1",)
 _VOLATILE_CLANG = ("-mllvm", "-tsan-distinguish-volatile=1")
 
@@ -130,6 +132,8 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
             flags += _VOLATILE_CLANG
         elif major_version(identity) >= 11:
             flags += _VOLATILE_GCC
+    if "init" in modes and kind == "gcc":
+        flags += _INIT_GCC
     if REVIEW in modes or AS_GPU in modes:
         flags += _AS_GPU_FLAGS
     if REVIEW in modes:

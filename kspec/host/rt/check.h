@@ -1,6 +1,7 @@
 // The checking modes: where the accesses of an instrumented module arrive.
 #pragma once
 
+#include "check_fresh.h"
 #include "check_memory.h"
 #include "check_race.h"
 #include "check_shared.h"
@@ -18,6 +19,7 @@ static void begin_check(Job* job, unsigned modes, const Region* regions, unsigne
   check->modes = modes;
   check->review = nullptr;
   collect_intervals(check, regions, region_count);
+  collect_fresh(check, regions, region_count);
 }
 
 // What the dialect itself touches in an instrumented module.
@@ -44,6 +46,7 @@ static void end_checked_block(Worker* worker) { end_reviewed_block(worker); }
 
 static void end_check(Job* job) {
   if (!job->check) return;
+  release_fresh(job->check);
   end_race(job->check);
   if (job->check->review) release_record(&job->check->review->block);
 }
@@ -70,6 +73,7 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
     if (!interval && !in_heap(address, size))
       fail_array(worker, thread, address, size, kind, pc);
     if (interval && interval->kind == INTERVAL_MODULE) space = SPACE_MODULE;
+    check_fresh(worker, thread, address, size, kind, pc);
   }
   if (check->modes & CHECK_RACE) check_race(worker, thread, address, size, kind, pc, shared);
   if (check->review) record_access(worker, thread, address, size, kind, pc, space);

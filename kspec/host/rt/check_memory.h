@@ -172,12 +172,18 @@ static Fault* begin_access_fault(Worker* worker, unsigned thread, const void* pc
 }
 
 [[noreturn]] static void fail_array(Worker* worker, unsigned thread, uintptr_t address, size_t size,
-                                    unsigned kind, const void* pc) {
-  if (Fault* fault = begin_access_fault(worker, thread, pc, "illegal-address")) {
+                                    unsigned kind, const void* pc, bool unwritten = false) {
+  const char* name = unwritten ? "uninitialized-read" : "illegal-address";
+  if (Fault* fault = begin_access_fault(worker, thread, pc, name)) {
     Text text(fault->message, sizeof fault->message);
-    text.add("%s of %zu bytes at ", kind_name(kind), size);
+    text.add(unwritten ? "%s of %zu unwritten bytes at " : "%s of %zu bytes at ", kind_name(kind),
+             size);
     describe_array(&text, worker->job->check, address);
-    if (find_interval(worker->job->check, address, size, false)) text.add(", which is read-only");
+    if (unwritten) {
+      text.add(", which the call allocated; pass out=, or set it first");
+    } else if (find_interval(worker->job->check, address, size, false)) {
+      text.add(", which is read-only");
+    }
     end_fault(worker);
   }
   abort_block(worker);

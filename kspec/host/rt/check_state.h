@@ -28,8 +28,15 @@ struct Interval {
   bool read_only;    // INTERVAL_ARRAY
 };
 
-// State of a byte of shared memory.
+// State of a byte of shared memory, or of an array that was made for the launch.
 enum : unsigned char { BYTE_PLACED = 1, BYTE_WRITTEN = 2 };
+
+// An array that was made for the launch.
+struct FreshArray {
+  uintptr_t begin;
+  size_t size;
+  unsigned char* written;  // one for each byte
+};
 
 struct SharedState {
   SharedVariable* variables;
@@ -49,6 +56,8 @@ struct Check {
   unsigned interval_count, interval_capacity;
   const Interval* last;  // the one most accesses are in
   SharedState shared;
+  FreshArray* fresh;  // where these are looked for
+  unsigned fresh_count;
   Race* race;
   Review* review;  // null: nothing is recorded
   const BlockRange* runs;  // the blocks that it looks at: neighbours share sectors

@@ -111,6 +111,7 @@ struct Region {
   size_t size;
   const char* name;
   bool read_only;
+  bool fresh;  // made for this launch: nothing has been written to it
 };
 
 // A __shared__ variable of the running block.

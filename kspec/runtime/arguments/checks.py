@@ -95,7 +95,7 @@ def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
 
 
 def regions_of_call(
-    modes: tuple[str, ...], arguments: Iterable[tuple[str, Any, ArrayView | None]]
+    modes: tuple[str, ...], arguments: Iterable[tuple[str, Any, ArrayView | None, bool]]
 ) -> tuple[Region, ...]:
     """Return the memory of a call's array arguments, when something is checked.
 
@@ -103,16 +103,17 @@ def regions_of_call(
     ----------
     modes : tuple of str
         What the kernel is instrumented for.
-    arguments : iterable of (str, object, ArrayView or None)
-        What messages call the argument, its value, and its elements if it is an array.
+    arguments : iterable of (str, object, ArrayView or None, bool)
+        What messages call the argument, its value, its elements if it is an array, and whether it
+        was made for the call.
     """
     if not modes:
         return ()
     return tuple(
         region
-        for name, value, view in arguments
+        for name, value, view, is_new in arguments
         if view is not None
-        for region in _regions(name, value, view)
+        for region in _regions(name, value, view, is_new)
     )
 
 
@@ -120,16 +121,17 @@ def host_options(
     checks: Checks, modes: tuple[str, ...], operands: Iterable[Operand]
 ) -> HostOptions:
     """Return the options of the host device for a call with classified arguments."""
-    named = ((operand.param.name, operand.value, operand.view) for operand in operands)
+    named = ((one.param.name, one.value, one.view, one.is_new) for one in operands)
     return HostOptions(checks, modes, regions_of_call(modes, named))
 
 
-def _regions(name: str, value: Any, view: ArrayView) -> Iterator[Region]:
+def _regions(name: str, value: Any, view: ArrayView, is_new: bool) -> Iterator[Region]:
     from kspec.host.kernels import Region
 
     itemsize = dtypes.lookup(view.dtype).itemsize
+    is_fresh = is_new and view.dtype != "bool"  # which generated kernels look at by themselves
     low, high = memory_bounds(view.ptr, view.shape, view.strides, itemsize)
-    yield Region(low, high - low, name, view.readonly)
+    yield Region(low, high - low, name, view.readonly, is_fresh)
     owner = owner_of(value)
     if owner is not value:
         # A kernel may reach around a view, into the array it is a part of.

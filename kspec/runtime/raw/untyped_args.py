@@ -107,7 +107,7 @@ def listed_arguments(name: str, args: object) -> tuple[Any, ...]:
 
 def regions_of(modes: tuple[str, ...], operands: Sequence[RawArgument]) -> tuple[Region, ...]:
     """Return the memory that a checked kernel may touch."""
-    named = ((one.label, one.value, one.view) for one in operands)
+    named = ((one.label, one.value, one.view, False) for one in operands)
     return regions_of_call(modes, named) + handle_regions(modes, operands)
 
 
