@@ -117,7 +117,7 @@ SCANS: list[tuple[tuple[Any, ...], type, str]] = [
         scan(SCALED, X, X),
         TypeFault,
         "scaled: s is read by the reduce or post-map expression, where there are no elements any "
-        "more; pass a scalar",
+        "more; pass a scalar, or combine s and the result in an elementwise kernel",
     ),
     (
         scan(PLACED, X),

@@ -242,7 +242,8 @@ class FoldingCallable(GeneratedCallable[ReductionDeclaration]):
             if name in self.declaration.scalars and operand.view is not None:
                 raise ArgumentTypeError(
                     f"{self.__name__}: {name} is read by the reduce or post-map "
-                    "expression, where there are no elements any more; pass a scalar"
+                    "expression, where there are no elements any more; pass a scalar, or combine "
+                    f"{name} and the result in an elementwise kernel"
                 )
 
     def load(

@@ -207,6 +207,12 @@ class GeneratedSpec(BaseSpec):
             if message:
                 yield Fault(("layouts", index), message, offset=0, length=len(text))
         yield from self._example_faults(self.params.names, self.inputs.names)
+        shapes = self.example.shapes if self.example else {}
+        for name in self.declaration().scalars if shapes else ():
+            if name in shapes:
+                message = f"{name!r} is read where there are no elements, so it must be a number"
+                where = ("example", "shapes", name)
+                yield Fault(where, f"{message}; list it in 'scalars'", at_key=True)
         if self.backward is not None and accepted(info, "backward"):
             yield from gradient_rules.backward_fits(self, self.backward, self.declaration().scalars)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import Field, ValidationInfo
 
 from kspec.cpp.directives import header_names
-from kspec.cpp.fragments import code_of, identifiers, mentions, without_phrases
+from kspec.cpp.fragments import code_of, identifiers, mentions, offset_of, without_phrases
 from kspec.model.declaration import ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE
 from kspec.spec import rules
@@ -23,6 +23,12 @@ from kspec.spec.outputs import never_assigned, updated
 _INDICES = frozenset({"_J", "_i", "_j", "_segment"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
 _REDUCTION_ORDER = _INDICES | _COUNTS
+# Expressions that see no element of an input, and what messages call them.
+_WITHOUT_ELEMENTS = {
+    "reduce": "reduce expression",
+    "post_map": "post-map",
+    "identity": "identity",
+}
 # An indexer that is asked for its size only, and what may ask one for more.
 _IN_SIZE, _OUT_SIZE = ((name, ".", "size", "(", ")") for name in ("_in_ind", "_out_ind"))
 _MORE = frozenset({(".", "get"), (".", "set"), (".", "ndim"), ("::", "ndim")})
@@ -129,6 +135,22 @@ class ReductionSpec(GeneratedSpec):
 
     def _faults_of_meaning(self) -> Iterator[Fault]:
         yield from never_assigned("post_map", self.post_map, self.seen_outputs, self.expansion)
+        yield from self._faults_of_arrays()
+
+    def _faults_of_arrays(self) -> Iterator[Fault]:
+        """Yield a fault if all inputs are read where arrays have no elements any more."""
+        arrays = [param.name for param in self.inputs if not param.raw]
+        if not arrays or not set(arrays) <= set(self.declaration().scalars):
+            return
+        for field, label in _WITHOUT_ELEMENTS.items():
+            text = getattr(self, field) or ""
+            name = next((name for name in arrays if offset_of(name, text) >= 0), "")
+            if name:
+                message = (
+                    f"the {label} cannot read {name}, the array that is reduced; combine {name} "
+                    "and the result in an elementwise kernel, or in a function of kspec.fuse"
+                )
+                yield Fault((field,), message, offset_of(name, text), len(name))
 
     def _core_faults(self) -> Iterator[Fault]:
         """Yield the faults of sizes that nothing decides, and of expressions without items."""
