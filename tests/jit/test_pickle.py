@@ -110,3 +110,57 @@ def test_problems_name_the_file_that_was(tmp_path: Path) -> None:
     text = str(caught.value)
     assert f"made_elsewhere.py:{line}:" in text
     assert "a[0] = [n]\n" in text
+
+
+SCRIPT = """
+import pickle, subprocess, sys
+import cloudpickle, kspec
+import numpy as np
+from kspec import jit
+
+@jit.rawkernel(device=True)
+def twice(x):
+    return 2 * x
+
+@jit.rawkernel()
+def fill(a, n):
+    a[jit.threadIdx.x] = twice(n)
+
+@kspec.fuse
+def shifted(x):
+    return x + 1
+
+def make():
+    @jit.rawkernel()
+    def inner(a, n):
+        a[jit.threadIdx.x] = twice(n) + 1
+    return inner
+
+for one in (twice, fill, shifted):
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(one, protocol)) is one
+sys.stdout.buffer.write(cloudpickle.dumps([fill, make(), shifted]))
+"""
+READER = """
+import pickle, sys
+import numpy as np
+fill, inner, shifted = pickle.load(sys.stdin.buffer)
+a = np.zeros(2)
+fill((1,), (2,), (a, 3))
+print(a.tolist(), fill.__qualname__)
+inner((1,), (2,), (a, 3))
+print(a.tolist(), shifted(a).tolist())
+"""
+
+
+def test_scripts_send_what_is_theirs(tmp_path: Path) -> None:
+    """pickle sends names, which the same script knows; cloudpickle sends functions."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    made = subprocess.run([sys.executable, script], capture_output=True, timeout=300)
+    assert made.returncode == 0, made.stderr.decode()
+    script.unlink()
+    command = [sys.executable, "-c", READER]
+    read = subprocess.run(command, input=made.stdout, capture_output=True, timeout=300)
+    assert read.returncode == 0, read.stderr.decode()
+    assert read.stdout.decode().splitlines() == ["[6.0, 6.0] fill", "[7.0, 7.0] [8.0, 8.0]"]
