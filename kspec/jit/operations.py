@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+import numpy as np
+
 from kspec.ir.control import Declare
 from kspec.ir.device import SIDE_EFFECTS
 from kspec.ir.nodes import (
     BuiltinCall,
     Cast,
+    Const,
     Element,
     Expression,
     FieldAccess,
@@ -18,7 +21,7 @@ from kspec.ir.nodes import (
     Name,
 )
 from kspec.ir.types import is_record
-from kspec.jit import types
+from kspec.jit import tables, types
 from kspec.jit.scope import Scope
 from kspec.jit.values import (
     Known,
@@ -48,6 +51,9 @@ def as_expression(
         with scope.at(node):
             wanted = dtype or types.type_of_constant(scope.mode, value.value)
             return constant(value.value, wanted, scope.mode)
+    if isinstance(value, Known) and isinstance(value.value, np.void):
+        memory = tables.table_of(scope, node, value)
+        return Element(memory, (Const(0, "int32"),), types.dtype_name(value.value.dtype))
     if not isinstance(value, Expression):
         raise scope.problem(node, TypeError, f"{describe(value)} is not a number")
     return value

@@ -57,7 +57,9 @@ def refuse_writes(scope: Scope) -> None:
 def _values(mode: str, owner: Known) -> tuple[npt.NDArray[Any], str]:
     """Return the elements in C order, and their dtype: NumPy's, or that of constants."""
     value = owner.value
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.void):
+        value = np.array([value], value.dtype)
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray | np.matrix):
         dtype = types.dtype_name(value.dtype)
         return np.array(value, value.dtype.newbyteorder("="), order="C"), dtype
     if not isinstance(value, tuple | list):

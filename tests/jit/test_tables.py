@@ -49,6 +49,27 @@ def test_every_kind_of_table(place: ArrayDevice) -> None:
     assert place.numpy(o).tolist() == [30, 23 + 20, 1.5, 6 + 4, 4 + 6 + 4, 33 + 14, 5, 60]
 
 
+ONE = RECORDS[1]
+
+
+@jit.rawkernel()
+def known_records(s, k):
+    s[0] = RECORDS[1]
+    s[1] = ONE
+    s[1].x += ONE.x + RECORDS[0].x + ONE["v"][1]
+    r = RECORDS[0] if k else ONE
+    s[2].v[0] = r.v[1]
+
+
+def test_records_at_known_places(place: ArrayDevice) -> None:
+    s = place.zeros(3, RECORDS.dtype)
+    for k in (0, 1):
+        known_records[1, 1](s, k)
+        found = place.numpy(s)
+        assert found["x"].tolist() == [4, 15, 0]
+        assert found["v"].tolist() == [[5, 6], [5, 6], [(6, 3)[k], 0]]
+
+
 @pytest.mark.parametrize(
     "dtype",
     ["?", "i1", "u2", "i8", "f2", "f4", "F", "D", ">i4", ml_dtypes.bfloat16, "V3"],
@@ -155,6 +176,14 @@ def no_numbers(o, k):
 
 
 @jit.rawkernel()
+def masked(o, k):
+    o[0] = MASKED[k]
+
+
+MASKED = np.ma.masked_array([1.0, 2.0], [True, False])
+
+
+@jit.rawkernel()
 def unknown(o, k):
     o[0] = KINDS[k]
 
@@ -173,6 +202,7 @@ READ_ONLY = "constants of a kernel cannot be written to; pass the array as an ar
         (passes, "fill(TABLE)", READ_ONLY),
         (too_large, "LARGE[k]", "has 65537 bytes, and constant memory 65536; pass it as"),
         (no_numbers, "LETTERS[k]", "a str is not a number"),
+        (masked, "MASKED[k]", "MaskedArray is indexed by constants only; pass it as an argument"),
         (unknown, "KINDS[k]", "dict is indexed by constants only; pass it as an argument"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),

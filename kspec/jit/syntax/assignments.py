@@ -255,8 +255,6 @@ def _store(
     scope: Scope, target: ast.Subscript | ast.Attribute, value: Value, node: ast.AST
 ) -> None:
     place = _place(scope, target)
-    if isinstance(value, Known) and not value.is_number:
-        raise scope.problem(node, TypeError, f"{describe(value)} is not a number")
     scope.out.append(Store(place, operations.assignable(scope, node, value, str(place.type))))
 
 

@@ -45,7 +45,9 @@ def _attribute_of_known(scope: Scope, node: ast.AST, owner: Known, name: str) ->
     if isinstance(value, Dim3) and name in ("x", "y", "z"):
         return BuiltinCall(f"{value.name}.{name}", (), "uint32")
     try:
-        if not isinstance(value, python_types.ModuleType):
+        if isinstance(value, np.void) and name in (value.dtype.names or ()):
+            found = value[name]
+        elif not isinstance(value, python_types.ModuleType):
             found = getattr(value, name)
         elif owner.path and value is not np and not value.__name__.startswith("kspec"):
             found = scope.captured.attribute(owner.path, value, name)
