@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from kspec.cpp.declarations import kernel_names
+from kspec.cpp.kernel_heads import kernel_names
 from kspec.model.stages import CudaSource
 
 # NVRTC appends one pragma per name expression to the text, in an order of its own.

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from kspec.compiler.explain import explain
-from kspec.cpp.declarations import kernel_names
 from kspec.cpp.directives import unescaped
+from kspec.cpp.kernel_heads import kernel_names
 from kspec.dataclass import dataclass
 from kspec.diagnostics import Diagnostic
 from kspec.errors import CompileError

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kspec.cpp.brackets import angle_end, end_at, group_end, split_at_commas
-from kspec.cpp.tokens import Token, spelled, tokens_of
+from kspec.cpp.tokens import Token, spelled
 
 # Words whose parenthesis belongs to them and is not a list of parameters.
 ATTRIBUTES = frozenset(
@@ -220,24 +220,3 @@ def without_template_head(statement: Sequence[Token]) -> list[Token]:
             return []
         tokens = tokens[end:]
     return tokens
-
-
-def kernel_names(text: str) -> tuple[str, ...]:
-    """Return the names of the functions that a text declares as ``__global__``, in their order.
-
-    >>> kernel_names("template <class T> __global__ void __launch_bounds__(256) fill(T* x) {}")
-    ('fill',)
-    """
-    tokens = [*tokens_of(text)]
-    names = []
-    for start, token in enumerate(tokens):
-        at = start + 1 if token.text == "__global__" else len(tokens)
-        while at + 1 < len(tokens) and tokens[at].text not in ("{", ";"):
-            if tokens[at].kind == "word" and tokens[at + 1].text == "(":
-                if tokens[at].text not in ATTRIBUTES:
-                    names.append(tokens[at].text)
-                    break
-                at = group_end(tokens, at + 1)
-            else:
-                at += 1
-    return tuple(dict.fromkeys(names))

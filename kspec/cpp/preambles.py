@@ -17,9 +17,10 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from kspec.cpp.brackets import group_end, outermost, split_at_commas
-from kspec.cpp.declarations import ATTRIBUTES, kernel_names, parse_declaration
+from kspec.cpp.declarations import ATTRIBUTES, parse_declaration
 from kspec.cpp.directives import macro_definitions
 from kspec.cpp.fragments import code_of
+from kspec.cpp.kernel_heads import kernel_names
 from kspec.cpp.tokens import Token, tokens_of
 
 _LEAVING = frozenset({"return", "goto", "case"})

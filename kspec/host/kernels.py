@@ -58,8 +58,8 @@ class NativeKernel:
         Name expression.
     parameter_sizes : tuple of int
         Bytes of each parameter.
-    writes_to : tuple of bool
-        Whether each is a pointer to what is not const.
+    points, writes_to : tuple of bool
+        Whether each is a pointer, and one to what is not const.
     modes : tuple of str
         What it is instrumented for.
     line_of : callable or None
@@ -79,7 +79,9 @@ class NativeKernel:
         sizes = getattr(library, symbol.replace("entry", "sizes"))
         sizes.restype = ctypes.c_void_p
         self._sizes = sizes()
-        self.parameter_sizes, self.writes_to = _read_parameters(self._sizes)
+        self.parameter_sizes, flags = _read_parameters(self._sizes)
+        self.points = tuple(bool(one & _POINTER) for one in flags)
+        self.writes_to = tuple(one == _POINTER for one in flags)
         check_parameter_bytes(name, self.parameter_sizes)
 
     @property
@@ -381,11 +383,14 @@ def _is_of_asyncio(handler: Any) -> bool:
     return getattr(function, "__module__", None) == "asyncio.runners"
 
 
-def _read_parameters(address: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    """Return the sizes of parameters, and which point to what is not const (``entry.h``)."""
+_POINTER = 1  # in flags; 2 if it is to constants
+
+
+def _read_parameters(address: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sizes of parameters, and their flags (``entry.h``)."""
     values = ctypes.cast(address, ctypes.POINTER(ctypes.c_uint))
     sizes: list[int] = []
     while values[len(sizes)]:
         sizes.append(values[len(sizes)])
     count = len(sizes)
-    return tuple(sizes), tuple(values[count + 1 + k] == 1 for k in range(count))
+    return tuple(sizes), tuple(values[count + 1 + k] for k in range(count))

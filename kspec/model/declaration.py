@@ -333,7 +333,7 @@ class RawDeclaration:
     name_expressions : tuple of str
         The kernels in it: ``("fx3<float>", "fx3<double>")``, or one plain name.
     params : tuple of CParam or None
-        Declared C parameters; None: arguments are passed by CuPy's rules, unchecked.
+        Declared C parameters; None: arguments are passed by CuPy's rules.
     rules : LaunchRules
         Grid, block, shared memory and parameters where the caller does not say.
     structs : tuple of (str, str)

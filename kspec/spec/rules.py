@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kspec import limits
-from kspec.cpp.declarations import kernel_names
 from kspec.cpp.directives import header_names, macro_definitions
 from kspec.cpp.fragments import (
     dangling_operator,
@@ -28,6 +27,7 @@ from kspec.cpp.fragments import (
     template_parameters,
     unbalanced,
 )
+from kspec.cpp.kernel_heads import kernel_names
 from kspec.cpp.names import name_problem
 from kspec.errors import counted
 from kspec.model import dtypes

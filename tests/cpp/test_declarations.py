@@ -3,7 +3,7 @@
 import pytest
 
 from kspec.cpp.brackets import angle_end, call_start, group_end, split_at_commas
-from kspec.cpp.declarations import kernel_names, parse_declaration, without_template_head
+from kspec.cpp.declarations import parse_declaration, without_template_head
 from kspec.cpp.tokens import Token, spelled, tokens_of
 
 
@@ -118,20 +118,3 @@ def test_template_heads() -> None:
     text = "template <class T> template <int N = (3 > 2)> A<T> x"
     assert spelled(without_template_head(read(text))) == "A<T> x"
     assert without_template_head(read("template <class T")) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ('extern "C" __global__ void my(float* x) { f(x); }', ("my",)),
-        (
-            "__global__ void __launch_bounds__(256, 2) a() {} static __global__ void b(int);",
-            ("a", "b"),
-        ),
-        ("template <class T>\n__global__ void __cluster_dims__(2) fill(T* x, int n) {}", ("fill",)),
-        ("// __global__ void no();\n__device__ int f(int x) { return x; }", ()),
-        ("__global__", ()),
-    ],
-)
-def test_names_of_kernels(text: str, names: tuple[str, ...]) -> None:
-    assert kernel_names(text) == names

@@ -30,10 +30,13 @@ class LoadedKernel(Protocol):
         What it is instrumented for, on the host device.
     parameter_sizes : tuple of int or None
         Bytes of each parameter, None where the driver cannot tell.
+    points : tuple of bool or None
+        Whether each is a pointer, None where that is unknown: on CUDA devices.
     """
 
     name: str
     parameter_sizes: tuple[int, ...] | None
+    points: tuple[bool, ...] | None
     modes: tuple[str, ...]
 
     @property
@@ -115,7 +118,7 @@ def readable(symbol: str) -> str:
 def check_parameters(kernel: LoadedKernel, params: PackedParameters) -> None:
     """Refuse a launch whose parameters the kernel would read past.
 
-    A larger one is legal: of a Python int's 8 bytes a C int takes the low 4.
+    Larger ones are legal; `kspec.runtime.raw.fitting` has the rules of raw kernels.
 
     Raises
     ------

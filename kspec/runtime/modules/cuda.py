@@ -54,6 +54,7 @@ class CudaKernel:
         self._module = module
         self._function = function
         self.modes: tuple[str, ...] = ()
+        self.points: tuple[bool, ...] | None = None
         self.parameter_sizes = driver_module.parameter_sizes(module.ordinal, function)
         self._resident: dict[tuple[int, int, int], int] = {}
         self._shared_limit = -1  # what the driver knows, once it was told

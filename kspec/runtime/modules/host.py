@@ -35,6 +35,7 @@ class HostKernel:
     def __init__(self, kernel: Any) -> None:
         self.name = kernel.name
         self.parameter_sizes: tuple[int, ...] | None = kernel.parameter_sizes
+        self.points: tuple[bool, ...] | None = kernel.points
         self.writes_to: tuple[bool, ...] = kernel.writes_to
         self.modes: tuple[str, ...] = kernel.modes
         self._kernel = kernel

@@ -175,8 +175,13 @@ class KernelLoader:
         It is made anew: calls do not pay for keeping it.
         """
         wanted = dict.fromkeys(key[0] for key in self._kernels.keys())  # noqa: SIM118  no dict
-        found = {one: source_of(self._providers, one) for one in wanted}
-        return {one: source.text for one, source in found.items() if source}
+        found = {one: self.text(one) for one in wanted}
+        return {one: text for one, text in found.items() if text is not None}
+
+    def text(self, wanted: Wanted) -> str | None:
+        """Return the CUDA source of a kernel; None if there is none."""
+        source = source_of(self._providers, wanted)
+        return None if source is None else source.text
 
     def _load(self, wanted: Wanted, device: Device, sanitize: tuple[str, ...]) -> LoadedKernel:
         image = self.image(wanted, device, sanitize)

@@ -22,7 +22,7 @@ from kspec.runtime.arguments.checks import checks_of_call, modes_of_call
 from kspec.runtime.arguments.opaque import HANDLES, POINTER, STRUCT, is_cupys, kind_of, needs_cuda
 from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.callcache.codegen import ArgumentCode
-from kspec.runtime.driver.device import Device, default_device
+from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, Launch, LaunchOptions
 from kspec.runtime.libraries.array_access import access_of
 from kspec.runtime.memory.symbol import Symbol
@@ -30,6 +30,7 @@ from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.attributes import KernelAttributes
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call_cache import Choice, GridCallCache, More, PreparedRaw
+from kspec.runtime.raw.fitting import ReadTypes, fitted
 from kspec.runtime.raw.sizes import about, make_launch, three
 from kspec.runtime.raw.typed_args import (
     bind_parameters,
@@ -39,7 +40,6 @@ from kspec.runtime.raw.typed_args import (
 )
 from kspec.runtime.raw.untyped_args import (
     RawArgument,
-    check_floats,
     listed_arguments,
     may_write_to_read_only,
     pack_undeclared,
@@ -124,15 +124,19 @@ class GridKernel:
             modes = tuple(sorted({*modes, "memory"} - {"bounds"}))
             kernel = loader.kernel(symbol, device, modes)
             launch = replace(launch, host=replace(host, modes=modes))
-        parameters = self._fitted(operands, choice.parameters, kernel)
+        parameters = self._fitted(operands, choice, kernel, device)
         named = options.stream is not None
         return PreparedRaw(kernel, launch, device, operands, parameters, choice, named)
 
     def _fitted(
-        self, operands: Sequence[RawArgument], parameters: tuple[bytes, ...], kernel: LoadedKernel
+        self,
+        operands: Sequence[RawArgument],
+        choice: Choice,
+        kernel: LoadedKernel,
+        device: Device,
     ) -> tuple[bytes, ...]:
         """Return packed arguments as the compiled kernel has its parameters."""
-        return parameters
+        return choice.parameters
 
 
 class RawCaller(GridKernel, KernelAttributes):
@@ -194,8 +198,8 @@ class RawCaller(GridKernel, KernelAttributes):
         args : sequence
             The arguments. If the kernel declares its parameters, they are checked against and
             converted to them, and None is a null pointer where that is declared. Otherwise arrays
-            pass their address, Python int, float, complex and bool pass 8, 8, 16 and 1 bytes,
-            NumPy scalars their own, None a null pointer.
+            pass their address, integers get the width of their parameter, other numbers must have
+            its type, None is a null pointer.
         shared_mem : int, default 0
             Dynamic shared memory in bytes.
         stream : stream, optional
@@ -237,7 +241,11 @@ class RawCaller(GridKernel, KernelAttributes):
         """Return the classified arguments of a call, as many as are declared."""
         name, params = self.name, self._params
         if params is None:
-            return tuple(RawArgument(name, number, value) for number, value in enumerate(args))
+            read = self._read_types(RawSymbol(self._expression({}, HOST)))
+            return tuple(
+                RawArgument(name, number, value, pointer=read.takes_address(number))
+                for number, value in enumerate(args)
+            )
         return declared_arguments(name, params, args)
 
     def choose(
@@ -246,10 +254,10 @@ class RawCaller(GridKernel, KernelAttributes):
         """Return the kernel for some arguments, and what they are packed to."""
         params = self._params
         bound: dict[str, str] = {}
+        types: tuple[str, ...]
         written: tuple[bool, ...] = ()
         if params is None:
             parameters = tuple(pack_undeclared(operand, device) for operand in operands)
-            types = ("",) * len(operands)
         else:
             bound = bind_parameters(self.name, params, operands)
             known = {**self._structs, **bound}
@@ -260,17 +268,34 @@ class RawCaller(GridKernel, KernelAttributes):
             types = tuple(number_type(param, known) for param in params)
             written = tuple(param.pointer and not param.const for param in params)
         symbol = RawSymbol(self._expression(bound, device, operands, template))
+        if params is None:
+            types = tuple(map(self._read_types(symbol).packed_type, range(len(operands))))
         return Choice(symbol, self._loader, parameters, types, written, self._cooperative)
 
     def _adjusted(self, launch: Launch) -> Launch:
         return self._with_attributes(launch)
 
     def _fitted(
-        self, operands: Sequence[RawArgument], parameters: tuple[bytes, ...], kernel: LoadedKernel
+        self,
+        operands: Sequence[RawArgument],
+        choice: Choice,
+        kernel: LoadedKernel,
+        device: Device,
     ) -> tuple[bytes, ...]:
+        parameters = choice.parameters
         if self._params is None:
-            check_floats(operands, kernel.parameter_sizes)
+            read = self._read_types(choice.symbol)
+            parameters = fitted(operands, parameters, read, kernel, device)
         return with_structs(operands, parameters, kernel.parameter_sizes)
+
+    def _read_types(self, symbol: RawSymbol) -> ReadTypes:
+        """Return the types of a kernel's parameters as its text shows them."""
+        read = self._call_cache.read
+        found = read.get(symbol)
+        if found is None:
+            text = self._loader.text(symbol)
+            found = read[symbol] = ReadTypes.of(text, symbol.name_expression)
+        return found
 
     def code_of(self, number: int, value: Any) -> ArgumentCode | None:
         """Return the code for an argument; None if calls with its type are checked in full."""

@@ -49,6 +49,7 @@ from kspec.runtime.libraries.registry import Library
 from kspec.runtime.libraries.stream_order import after_launch
 from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.loader import KernelLoader
+from kspec.runtime.raw.fitting import INTEGERS, ReadTypes, integer_format
 from kspec.runtime.raw.untyped_args import RawArgument, handle_regions, struct_bytes
 from kspec.runtime.schedules import marshal
 from kspec.runtime.schedules.marshal import PackedParameters
@@ -154,11 +155,14 @@ class GridCallCache(CallCache):
     ----------
     last : callable
         The function that was taken last, which is tried first.
+    read : dict of RawSymbol to ReadTypes
+        The types of parameters as the texts of kernels show them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.last: CallFunction = find
+        self.read: dict[RawSymbol, ReadTypes] = {}
 
 
 def options_of(shared_mem: int, stream: Any, more: More | None) -> LaunchOptions:
@@ -254,9 +258,9 @@ class GridEntry(CacheEntry):
         if not launch.host.is_repeatable or launch.cooperative:
             return None
         types = prepared.choice.types
-        for operand, code, dtype in zip(
-            prepared.operands, self.calls.arguments, types, strict=True
-        ):
+        points = prepared.kernel.points or [None] * len(types)
+        rows = zip(prepared.operands, self.calls.arguments, types, points, strict=True)
+        for operand, code, dtype, is_pointer in rows:
             view = operand.view
             if code.access is None:
                 # Floats that become integers must be whole, which each call has to look at.
@@ -268,7 +272,13 @@ class GridEntry(CacheEntry):
             # NumPy takes structs that differ in their alignment for equal.
             if view is None or view.device != prepared.device or dtypes.lookup(view.dtype).fields:
                 return None
-        return GridPlan(prepared, self.calls.arguments)
+            # Who takes an address in a struct takes the element of a structured array, too.
+            if is_pointer is False and code.key == "bare":
+                return None
+        sizes = map(len, prepared.parameters)
+        formats = [*map(_format, self.calls.arguments, types, sizes)]
+        known = [one for one in formats if one is not None]
+        return GridPlan(prepared, self.calls.arguments, known) if known == formats else None
 
 
 class GridPlan(Ordered, ParameterBuffers):
@@ -282,16 +292,23 @@ class GridPlan(Ordered, ParameterBuffers):
 
     __slots__ = ("convert", "device", "guard", "refuses", "written")
 
-    def __init__(self, prepared: PreparedRaw, code: Sequence[ArgumentCode]) -> None:
+    def __init__(
+        self, prepared: PreparedRaw, code: Sequence[ArgumentCode], formats: Sequence[str]
+    ) -> None:
         self.device, choice = prepared.device, prepared.choice
         self.written = choice.written
         parameters = prepared.parameters  # not the arrays
-        pack = marshal.packer([one.format for one in code], parameters)
+        pack = marshal.packer(formats, parameters)
         super().__init__(prepared.kernel, prepared.launch, lambda: (parameters, None), pack)
         rows = zip(prepared.operands, choice.types, parameters, strict=True)
         self.convert = tuple(_converter(one, dtype, len(data)) for one, dtype, data in rows)
         self.refuses = _refusal(prepared)
         self.guard = _guard(prepared, code)
+
+
+def _format(code: ArgumentCode, dtype: str, size: int) -> str | None:
+    """Return the format of an argument in `struct`; None if each call has to look at it."""
+    return integer_format(code.format, dtype, size) if code.format in INTEGERS else code.format
 
 
 def _converter(operand: RawArgument, dtype: str, size: int) -> Callable[[Any], bytes] | None:

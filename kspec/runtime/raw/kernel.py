@@ -67,7 +67,8 @@ class RawKernel(RawCaller):
     params : str or sequence of str, optional
         Declared C parameters, such as ``"const float* x, float* y, int n"``. Calls are checked
         against them and numbers converted to them; ``"float* y = nullptr"`` may be None. Without
-        them, arguments are packed by CuPy's rules.
+        them, arguments are packed by CuPy's rules, and compared with the text as far as it shows
+        their types.
 
     Raises
     ------

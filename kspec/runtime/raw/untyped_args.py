@@ -39,7 +39,7 @@ class RawArgument:
     """An argument by position, with its elements if it is an array.
 
     A structured NumPy array of one element is a C struct, passed by value, unless its parameter
-    is declared as a `pointer`.
+    takes a `pointer`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class RawArgument:
     name : str, optional
         That of its parameter, if parameters have names.
     pointer : bool, default False
-        Whether its parameter is declared as a pointer.
+        Whether its parameter is a pointer, or may be one.
 
     Attributes
     ----------
@@ -178,7 +178,8 @@ def stream_of(
 def pack_undeclared(operand: RawArgument, device: Device) -> bytes:
     """Return an argument's bytes by CuPy's rules (`kspec.RawKernel` lists them).
 
-    Those of CuPy's structs follow in `with_structs`.
+    Those of CuPy's structs follow in `with_structs`, what parameters take in
+    `kspec.runtime.raw.fitting`.
 
     Raises
     ------
@@ -268,25 +269,3 @@ def struct_bytes(where: str, value: Any, size: int) -> bytes:
     if not value.ptr:
         raise ArgumentTypeError(f"{where}: this {type(value).__name__} points to no memory")
     return ctypes.string_at(value.ptr, size)
-
-
-_HALF_AS_WIDE = {
-    float: np.dtype(np.float32),
-    np.float64: np.dtype(np.float32),
-    complex: np.dtype(np.complex64),
-    np.complex128: np.dtype(np.complex64),
-}
-
-
-def check_floats(operands: Sequence[RawArgument], sizes: tuple[int, ...] | None) -> None:
-    """Refuse a double or a complex double for a smaller parameter, which would read half of it."""
-    for operand, size in zip(operands, sizes or (), strict=False):
-        value = operand.value
-        narrow = _HALF_AS_WIDE.get(type(value))
-        if narrow is not None and size == narrow.itemsize:
-            of_python = type(value) in (float, complex)
-            kind = f"Python {type(value).__name__}" if of_python else f"numpy.{value.dtype}"
-            raise ArgumentTypeError(
-                f"{operand.where} is a {kind}, in C a double, but the parameter has {size} bytes; "
-                f"pass numpy.{narrow}({value})"
-            )
