@@ -90,6 +90,11 @@ class NativeKernel:
         return self._module.image.code
 
     @property
+    def shared_bytes(self) -> int:
+        """Bytes of its static shared memory, if its module has no other kernel; else 0."""
+        return self._module.shared_bytes
+
+    @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables of its source."""
         return self._module.list_variables()

@@ -87,6 +87,12 @@ class NativeModule:
         size = symbol.replace("global_", "global_size_")
         return self._call(symbol, ctypes.c_void_p), self._call(size, ctypes.c_size_t)
 
+    @property
+    def shared_bytes(self) -> int:
+        """Static shared memory of its kernel; 0 if it has several, for then nobody knows whose."""
+        kernels = [one for one in self.image.symbols.values() if one.startswith("kspec_entry_")]
+        return self._call("kspec_shared_bytes", ctypes.c_size_t) if len(kernels) == 1 else 0
+
     def list_variables(self) -> tuple[Variable, ...]:
         """Return the global variables, for reviews."""
         from kspec.host.recording import Variable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,51 @@ def test_schedules_are_those_of_the_gpu() -> None:
     assert {line.sectors_per_request for line in one.lines} == {16.0}  # 16 bytes a thread
     (one,) = kspec.review(TOTAL, SQUARE, axis=1).launches
     assert (one.grid, one.block) == ((8, 1, 1), (256, 1, 1))  # a warp a row, four rows each
+
+
+# Only a compiler knows the size of such an accumulator, and schedules for GPUs need it.
+ADD_PAIRS = """
+template <class T, int N> struct Sums { T s[N]; };
+template <class S> __device__ S one(float x) {
+  S a;
+  for (auto& s : a.s) s = x;
+  return a;
+}
+template <class S> __device__ S add(S a, const S& b) {
+  for (int i = 0; i < sizeof(a.s) / sizeof(a.s[0]); ++i) a.s[i] += b.s[i];
+  return a;
+}
+"""
+TALL = RANDOM.integers(0, 9, (300, 37)).astype("f4")
+
+
+@pytest.mark.usefixtures("without_compilers_for_gpus")
+@pytest.mark.parametrize("fields", ["double, 2", "short, 3", "float, 17"])
+def test_accumulators_of_a_type_of_the_user(fields: str) -> None:
+    sums = kspec.ReductionKernel(
+        "T x",
+        "T y",
+        "one<Acc>(x)",
+        "add(a, b)",
+        "y = a.s[1]",
+        "one<Acc>(0)",
+        "sums",
+        reduce_type="Acc",
+        preamble=f"{ADD_PAIRS}typedef Sums<{fields}> Acc;",
+    )
+    keys, bounds = KEYS[:300], np.array([0, 7, 7, 150, 299, 300])
+    by_key = np.zeros((50, 37), "f4")
+    np.add.at(by_key, keys, TALL)
+    pieces = [TALL[a:b].sum(0) for a, b in pairwise(bounds)]
+    with kspec.reviewing() as launches:
+        np.testing.assert_array_equal(sums.by_key(TALL, keys, 50), by_key)
+        np.testing.assert_array_equal(sums.by_key(TALL[:, 0], keys, 50), by_key[:, 0])
+        np.testing.assert_array_equal(sums.segments(TALL, bounds), pieces)
+        np.testing.assert_array_equal(sums.segments(TALL[:, 0], bounds), [p[0] for p in pieces])
+        np.testing.assert_array_equal(sums.scan(TALL, axis=0), TALL.cumsum(0))
+        np.testing.assert_array_equal(sums.scan(TALL, axis=1), TALL.cumsum(1))
+        np.testing.assert_array_equal(sums(TALL, axis=1), TALL.sum(1))
+    assert len(launches) >= 7
 
 
 @pytest.mark.usefixtures("without_compilers_for_gpus")

@@ -66,6 +66,7 @@ class HostKernel:
 
         return dict.fromkeys(ATTRIBUTES, 0) | {
             "max_threads_per_block": MAX_BLOCK_THREADS,
+            "shared_size_bytes": self._kernel.shared_bytes,
             "max_dynamic_shared_size_bytes": _DYNAMIC_SHARED,
             "preferred_shared_memory_carveout": -1,
         }

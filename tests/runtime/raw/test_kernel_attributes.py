@@ -63,6 +63,18 @@ class TestReading:
         assert reverse.max_dynamic_shared_size_bytes == 48 * 1024
         assert reverse.max_threads_per_block == 1024
 
+    def test_shared_memory_of_the_host_device(self) -> None:
+        kernel = kspec.RawKernel(
+            """__shared__ char outside[100];
+            extern "C" __global__ void k(float* x) {
+              __shared__ float inside[64];
+              inside[0] = x[0], x[1] = inside[0] + outside[0];
+            }""",
+            "k",
+            device="host",
+        )
+        assert kernel.shared_size_bytes == 356
+
     @pytest.mark.gpu
     def test_on_a_gpu(self) -> None:
         small = kspec.RawModule(code=CODE).get_function("small")

@@ -210,3 +210,7 @@ extern "C" __attribute__((visibility("default"), used)) unsigned kspec_bind(
   kspec_runtime = runtime;
   return version == kspec_host::ABI_VERSION ? kspec_host::shared_variable_count : ~0u;
 }
+
+extern "C" __attribute__((visibility("default"), used)) unsigned long kspec_shared_bytes() {
+  return kspec_host::shared_variable_bytes;
+}

@@ -13,11 +13,17 @@ template <class T> constexpr unsigned long alignment_of() { return alignof(T); }
 template <unsigned long N> constexpr unsigned long alignment_of() { return N; }
 
 KSPEC_HOST_OWN static unsigned shared_variable_count = 0;
+KSPEC_HOST_OWN static unsigned shared_variable_bytes = 0;  // what they take, outside functions too
+
+static inline KSPEC_HOST_UNCHECKED unsigned add_shared_variable(unsigned long size) {
+  shared_variable_bytes += (unsigned)size;
+  return shared_variable_count++;
+}
 
 // Each __shared__ declaration has a number; templates have one per instantiation, which is what
 // the local type `Tag` (declared beside the variable) tells apart.
 template <class T, class Tag> struct SharedSlot {
-  static inline unsigned number = shared_variable_count++;
+  static inline unsigned number = add_shared_variable(sizeof(T));
 };
 
 // First use of a variable in this block: give it its place.
@@ -75,6 +81,7 @@ inline KSPEC_HOST_UNCHECKED KspecFileShared::KspecFileShared(unsigned long size,
     : set(setter), next(first_file_shared) {
   first_file_shared = this;
   if (size) file_shared_bytes += (unsigned)(size + (alignment < 16 ? 16 : alignment));
+  shared_variable_bytes += (unsigned)size;
 }
 
 static inline KSPEC_HOST_UNCHECKED void set_file_shared(Block* block) {
