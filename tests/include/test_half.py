@@ -255,7 +255,7 @@ extern "C" __global__ void kernel(float16* x, bfloat16* y, const float* f, const
 """
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_compiles_for_cuda(arch: str) -> None:
     assert compile_cuda(USES, arch) == (True, "")
 

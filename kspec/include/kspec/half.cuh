@@ -211,18 +211,20 @@ template <class Left, class Right> struct Mixed<Left, Right, true> {
   typedef decltype(1.0f * left() + right()) type;
 };
 
-// Compare and swap on the aligned 32-bit word that holds the 16 bits.
-template <class Half> __device__ inline Half atomic_add_half(Half* address, float value) {
-  unsigned long long position = (unsigned long long)address;
-  unsigned* word = (unsigned*)(position & ~3ull);
-  unsigned shift = position & 2 ? 16 : 0, seen = *word, expected;
+// Compare and swap of the 16 bits alone: a word of 32 reaches past the end of an array, or into what
+// others write.
+template <class Half> __device__ inline Half atomic_add_half(Half* address, Half value) {
+#ifdef KSPEC_HOST
+  return kspec_host::update(address, [value](Half old) { return Half((float)old + (float)value); });
+#else
+  unsigned short* bits = reinterpret_cast<unsigned short*>(address);
+  unsigned short seen = *const_cast<volatile unsigned short*>(bits), expected;
   do {
     expected = seen;
-    Half sum = Half((float)Half::from_bits((unsigned short)(expected >> shift)) + value);
-    unsigned replaced = (expected & ~(0xffffu << shift)) | (unsigned)sum.to_bits() << shift;
-    seen = atomicCAS(word, expected, replaced);
+    seen = atomicCAS(bits, expected, Half((float)Half::from_bits(expected) + (float)value).to_bits());
   } while (seen != expected);
-  return Half::from_bits((unsigned short)(seen >> shift));
+  return Half::from_bits(seen);
+#endif
 }
 
 }  // namespace kspec
@@ -239,9 +241,28 @@ KSPEC_MIXED_SELECT(min, <)
 KSPEC_MIXED_SELECT(max, >)
 #undef KSPEC_MIXED_SELECT
 
+// GPUs have instructions for it, which round as the sum of two halves in float is rounded.
 __device__ inline float16 atomicAdd(float16* address, float16 value) {
+#if defined(__CUDA_ARCH__) && !defined(KSPEC_HOST)
+  unsigned short old;
+  asm volatile("atom.add.noftz.f16 %0, [%1], %2;"
+               : "=h"(old)
+               : "l"(address), "h"(value.to_bits())
+               : "memory");
+  return float16::from_bits(old);
+#else
   return kspec::atomic_add_half(address, value);
+#endif
 }
 __device__ inline bfloat16 atomicAdd(bfloat16* address, bfloat16 value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(KSPEC_HOST)
+  unsigned short old;
+  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;"
+               : "=h"(old)
+               : "l"(address), "h"(value.to_bits())
+               : "memory");
+  return bfloat16::from_bits(old);
+#else
   return kspec::atomic_add_half(address, value);
+#endif
 }

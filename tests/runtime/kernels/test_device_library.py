@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kspec
-from kspec import ElementwiseKernel, ReductionKernel
+from kspec import ElementwiseKernel, RawKernel, ReductionKernel, checking
 from tests.devices import ArrayDevice
 
 INTEGERS = ["int32", "int64", "uint32", "uint64"]
@@ -252,6 +252,58 @@ def test_functions_of_16_bit_floats(dtype: str, place: ArrayDevice) -> None:
     np.testing.assert_array_equal(back.view(np.uint16), bits)
     step = np.nextafter(x, y).astype(float)
     np.testing.assert_array_equal(after.astype(float), step)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_atomic_sums_of_16_bit_floats(dtype: str, size: int, place: ArrayDevice) -> None:
+    add = ElementwiseKernel("T x, int32 j", "raw T y", "atomicAdd(&y[j], x)", "histogram")
+    numbers = np.random.default_rng(size)
+    j = numbers.integers(0, size, 200).astype(np.int32)
+    x = numbers.choice([-1, 1], 200)  # sums are exact, in any order
+    y = np.full(size + 2, 9, _numpy(dtype))
+    out = place.array(y)
+    add(place.array(x.astype(y.dtype)), place.array(j), out[1:-1])
+    np.add.at(expected := y.astype(float), j + 1, x)
+    np.testing.assert_array_equal(place.numpy(out).astype(float), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_atomic_sums_of_16_bit_floats_are_rounded_once(dtype: str, place: ArrayDevice) -> None:
+    add = ElementwiseKernel("T x", "raw T y, T before", "before = atomicAdd(&y[i], x)", "rounded")
+    bits = np.random.default_rng(3).integers(0, 2**16, (2, 20000)).astype(np.uint16)
+    x, y = bits.view(_numpy(dtype))
+    out, before = place.array(y), place.array(x)
+    add(place.array(x), out, before)
+    with np.errstate(all="ignore"):
+        expected = (x.astype("f4") + y.astype("f4")).astype(x.dtype)
+    np.testing.assert_array_equal(place.numpy(out).astype("f4"), expected.astype("f4"))
+    np.testing.assert_array_equal(place.numpy(before).astype("f4"), y.astype("f4"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("modes", ["memory", "race", "init"])
+def test_atomic_sums_of_16_bit_floats_leave_neighbours_alone(dtype: str, modes: str) -> None:
+    kernel = RawKernel(
+        f"""
+        #include <cupy/{dtype}.cuh>
+        extern "C" __global__ void beside({dtype}* x, {dtype}* y) {{
+          __shared__ {dtype} sums[3];
+          if (threadIdx.x < 3) sums[threadIdx.x] = {dtype}(0.0f);
+          __syncthreads();
+          atomicAdd(&sums[threadIdx.x % 3], {dtype}(1.0f));
+          if (threadIdx.x == 0) x[0] = {dtype}(3.0f);
+          if (threadIdx.x == 40) atomicAdd(&x[1], {dtype}(2.0f));
+          atomicAdd(y, {dtype}(1.0f));
+          __syncthreads();
+          if (threadIdx.x < 3) x[2 + threadIdx.x] = sums[threadIdx.x];
+        }}""",
+        "beside",
+    )
+    x, y = np.zeros(5, _numpy(dtype)), np.zeros(1, _numpy(dtype))
+    with checking(modes):
+        kernel((1,), (64,), (x, y))
+    assert (x.tolist(), y.tolist()) == ([3, 2, 22, 21, 21], [64])
 
 
 def _numpy(dtype: str) -> np.dtype[Any]:
