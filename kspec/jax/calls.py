@@ -148,7 +148,7 @@ class TracedCall:
             options |= self._form_options
         elif self.is_reduction:
             ndim = len(self.evaluation.shape)
-            reduced = normalize_axes(self.options.get("axis"), ndim)
+            reduced = normalize_axes(self.options.get("axis"), ndim, self.name)
             options["axis"] = tuple(axis - ndim for axis in reduced)
             options["keepdims"] = bool(self.options.get("keepdims", False))
         elif all(param.raw for param in self.kernel.declaration.params):
@@ -165,7 +165,7 @@ class TracedCall:
             return options
         axis, ndim = options.get("axis", -1), len(self.evaluation.shape)
         several = axis if isinstance(axis, tuple) else (axis,)
-        found = tuple(normalize_axes(one, ndim)[0] - ndim for one in several)
+        found = tuple(normalize_axes(one, ndim, self.name)[0] - ndim for one in several)
         return options | {"axis": found if isinstance(axis, tuple) else found[0]}
 
     def _run(self, narrow: Sequence[str], *arrays: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kspec.errors import ArgumentTypeError, ShapeError
@@ -19,7 +19,7 @@ from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.model.forms.kinds import REDUCE
 from kspec.model.forms.options import FORM_OPTIONS, OptionKind
 from kspec.model.infer import checked_size
-from kspec.model.shapes import axis_index, flag, integer
+from kspec.model.shapes import are_several, axis_index, flag, integer
 from kspec.runtime.memory import dtype_name
 from kspec.runtime.memory.device_array import as_element_dtype, as_shape
 
@@ -107,10 +107,12 @@ def _boundary(kernel: str, _: str, boundary: Any) -> str | None:
     return boundary
 
 
-def _axis(_: str, __: str, axis: Any) -> int | tuple[int, ...] | None:
+def _axis(kernel: str, _: str, axis: Any) -> int | tuple[int, ...] | None:
     if axis is None:
         return None
-    return tuple(map(axis_index, axis)) if isinstance(axis, Sequence) else axis_index(axis)
+    if are_several(axis):
+        return tuple(axis_index(one, kernel) for one in axis)
+    return axis_index(axis, kernel)
 
 
 def _truth(_: str, __: str, value: Any) -> bool:

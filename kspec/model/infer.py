@@ -155,7 +155,7 @@ def infer(
         if declaration.no_reduce:
             raise NotSupportedError(declaration.no_reduce)
         loop = reduction_loop(declaration, inputs, broadcast)
-        reduced = normalize_axes(axis, len(loop))
+        reduced = normalize_axes(axis, len(loop), declaration.name)
         shape = reduced_shape(loop, reduced, keepdims)
         sizes = bound_sizes(declaration, inputs, outputs)
         binding = bind_types(declaration, inputs, outputs, advice)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from kspec.errors import ArgumentTypeError, ShapeError
 from kspec.model.stages import MAX_NDIM
@@ -89,8 +89,12 @@ def summed_axes(
     return axes, tuple(wanted)
 
 
-def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+def normalize_axes(
+    axis: int | Sequence[int] | None, ndim: int, kernel: str = "a reduction"
+) -> tuple[int, ...]:
     """Return the reduced axes, sorted, all in ``range(ndim)``.
+
+    Errors begin with the name of the `kernel`.
 
     Raises
     ------
@@ -103,25 +107,32 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     """
     if axis is None:
         return tuple(range(ndim))
-    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(axis) if are_several(axis) else (axis,)
     normal = []
     for one in axes:
-        index = axis_index(one)
+        index = axis_index(one, kernel)
         if not -ndim <= index < ndim:
             from numpy.exceptions import AxisError  # nothing else here needs NumPy
 
-            raise AxisError(index, ndim)
+            raise AxisError(index, ndim, kernel)
         normal.append(index % ndim)
     if len(set(normal)) != len(normal):
-        raise ShapeError(f"duplicate value in 'axis': {axis!r}")
+        raise ShapeError(f"{kernel}: duplicate value in 'axis': {axis!r}")
     return tuple(sorted(normal))
 
 
-def axis_index(axis: object) -> int:
+def are_several(axis: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether an argument is a sequence of axes, as opposed to one; text is neither."""
+    return isinstance(axis, Sequence) and not isinstance(axis, str)
+
+
+def axis_index(axis: object, kernel: str) -> int:
     """Return one axis as a number; raise `ArgumentTypeError` unless it is an integer."""
     index = integer(axis)
     if index is None:
-        raise ArgumentTypeError(f"axis must be an integer or a tuple of integers, not {axis!r}")
+        raise ArgumentTypeError(
+            f"{kernel}: axis must be an integer or a tuple of integers, not {axis!r}"
+        )
     return index
 
 

@@ -149,7 +149,7 @@ def scatter(
     if not where:
         raise ArgumentTypeError("places is empty; leave it out to use every device")
     array = asnumpy(values)
-    (axis,) = normalize_axes(along, array.ndim)
+    (axis,) = normalize_axes(along, array.ndim, "shard")
     pieces = np.array_split(array, len(where), axis=axis)
     return [asarray(piece, device=place) for piece, place in zip(pieces, where, strict=True)]
 
@@ -164,7 +164,7 @@ def _on_windows(
     """Return the result of each shard, whose windows reach into the shards beside it."""
     neighbours = bind_neighbours(kernel.declaration, boundary, sizes)
     ndim = loop_ndim(kernel.declaration, calls[0])
-    (divided,) = normalize_axes(along, ndim)
+    (divided,) = normalize_axes(along, ndim, kernel.__name__)
     extended = extend_shards(kernel, neighbours.windows, calls, divided - ndim)
 
     def call(one: ShardCall) -> Any:
@@ -181,8 +181,8 @@ def _reduce(
     keepdims: bool,
 ) -> Any:
     ndim = loop_ndim(kernel.declaration, calls[0])
-    reduced = normalize_axes(axis, ndim)
-    (divided,) = normalize_axes(along, ndim)
+    reduced = normalize_axes(axis, ndim, kernel.__name__)
+    (divided,) = normalize_axes(along, ndim, kernel.__name__)
     kept = reduced if keepdims else ()
     if divided not in reduced:
         if kernel.declaration.counts:

@@ -232,7 +232,7 @@ def _divided(kernel: ReductionCallable, calls: list[tuple[Any, ...]], along: int
     rows = [call.types()[0] for call in checked]
     loops = on_each(lambda *row: reduction_loop(declaration, row), [tuple(row) for row in rows])
     ndim = len(loops[0])
-    (axis,) = normalize_axes(along, ndim)
+    (axis,) = normalize_axes(along, ndim, kernel.__name__)
     from_end = axis - ndim
     check_alike(kernel.__name__, loops, from_end)
     extents = tuple(loop[axis] for loop in loops)

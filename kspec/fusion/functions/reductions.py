@@ -90,7 +90,7 @@ class _Reduction:
         ndim = len(x.value.shape)
         if ndim == 0 and self.name not in _WITH_AXES and axis in (0, -1):
             axis = None  # as for NumPy's numbers
-        axes = normalize_axes(axis, ndim)
+        axes = normalize_axes(axis, ndim, self.name)
         value = compute(self, x.value, axes)
         if self.options.get("keepdims"):
             value = _kept(self.tracer, value, axes, ndim)

@@ -53,7 +53,7 @@ def one_axis(declaration: ReductionDeclaration, axis: object, ndim: int) -> int:
     index = integer(axis)
     if index is None:
         raise ArgumentTypeError(f"{declaration.name}: axis must be an integer, not {axis!r}")
-    (found,) = normalize_axes(index, ndim)
+    (found,) = normalize_axes(index, ndim, declaration.name)
     return found
 
 

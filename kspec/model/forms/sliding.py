@@ -100,7 +100,7 @@ def bind_window(
             raise ShapeError(f"{kernel}: {name} must be 1 or more, not {min(given)}")
     if len(axes) > MAX_AXES:
         raise ShapeError(f"{kernel}: windows slide along {MAX_AXES} axes at most, not {len(axes)}")
-    normal = [normalize_axes(one, ndim)[0] for one in axes]
+    normal = [normalize_axes(one, ndim, kernel)[0] for one in axes]
     if len(set(normal)) != len(normal):
         raise ShapeError(f"{kernel}: an axis is given twice: {tuple(axes)}")
     sizes, steps = (one * (len(axes) // len(one)) for one in (sizes, steps))

@@ -116,7 +116,7 @@ class SplitReduction:
         kernel.check_scalars(call)
         inputs, _ = call.types()
         shape = reduction_loop(declaration, inputs)
-        reduced = normalize_axes(axis, len(shape))
+        reduced = normalize_axes(axis, len(shape), declaration.name)
         binding = bind_types(declaration, inputs)
         sizes = bound_sizes(declaration, inputs)
         outputs = reduced_shape(shape, reduced, keepdims=False)

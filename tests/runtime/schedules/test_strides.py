@@ -92,7 +92,7 @@ def test_axes_are_normalised(axis, want) -> None:
 @pytest.mark.parametrize(
     ("axis", "error", "message"),
     [
-        (3, np.exceptions.AxisError, "axis 3 is out of bounds"),
+        (3, np.exceptions.AxisError, "a reduction: axis 3 is out of bounds"),
         ((0, -3), ShapeError, "duplicate value in 'axis'"),
         (1.5, ArgumentTypeError, "axis must be an integer"),
         ("x", ArgumentTypeError, "axis must be an integer"),
