@@ -10,11 +10,53 @@ from typing import NoReturn
 from kspec.errors import FusionError
 
 _OURS = ("kspec", "numpy", "cupy")
+_OUTSIDE = "call it outside of the function, and pass its result as an argument"
+_SCAN = f"a kspec.ReductionKernel has scan(): {_OUTSIDE}"
+_DOT = f"write (x * y).sum(-1) for vectors; for matrices {_OUTSIDE}"
+_WHERE = "nest np.where, as in np.where(a, x, np.where(b, y, z))"
+_PARTS = "return the parts as a tuple, and join them outside of the function"
+# What is fused in place of functions that are not.
+_INSTEAD = {
+    "allclose": "write np.isclose(x, y).all()",
+    "array_equal": "write (x == y).all()",
+    "average": "write (x * weights).sum() / weights.sum()",
+    "diff": "write x[1:] - x[:-1]",
+    "ediff1d": "write x[1:] - x[:-1]",
+    "fix": "write np.trunc(x)",
+    "fliplr": "write x[:, ::-1]",
+    "flipud": "write x[::-1]",
+    "isneginf": "write x == -np.inf",
+    "isposinf": "write x == np.inf",
+    "matrix_transpose": "write np.swapaxes(x, -1, -2)",
+    "outer": "write x[:, None] * y",
+    "polyval": "write (a * x + b) * x + c",
+    "trapezoid": "write (x[1:] + x[:-1]).sum() / 2",
+    **dict.fromkeys(("choose", "piecewise", "select"), _WHERE),
+    **dict.fromkeys(("dot", "inner", "matmul", "the operator @", "vecdot"), _DOT),
+    **dict.fromkeys(("cumprod", "cumsum", "cumulative_prod", "cumulative_sum"), _SCAN),
+    **dict.fromkeys(("block", "column_stack", "concat", "concatenate", "dstack"), _PARTS),
+    **dict.fromkeys(("hstack", "row_stack", "stack", "vstack"), _PARTS),
+}
 
 
 def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
     """Raise `FusionError`, or a kind of it, that shows the user's line."""
     raise error(f"{message}{_place()}")
+
+
+def refuse_call(name: str, what: str = "", error: type[FusionError] = FusionError) -> NoReturn:
+    """Raise `FusionError`, or a kind of it, for a function that is not fused.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's name of it, by which there may be advice.
+    what : str
+        What the message calls it; default: its name.
+    error : type
+        What to raise.
+    """
+    refuse(f"{what or name} is not fused; {_INSTEAD.get(name, _OUTSIDE)}", error)
 
 
 def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoReturn:

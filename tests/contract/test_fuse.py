@@ -21,6 +21,7 @@ from numpy.lib.stride_tricks import as_strided
 import kspec
 from kspec import fuse
 from kspec.errors import FusionError, ShapeError, SpecError
+from kspec.fusion import functions, refusals
 from kspec.spec.models import ElementwiseSpec
 from tests.devices import ArrayDevice
 
@@ -1136,12 +1137,12 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x + [1, 2]": (TypeError, "pass it to the function as an argument"),
     "np.where(x > 0, np.zeros(7), x)": (TypeError, "pass it to the function as an argument"),
     "np.matmul(x, y)": (TypeError, "call it outside"),
-    "x @ y": (TypeError, "the operator @ is not fused; call it outside"),
-    "np.zeros((7, 5)) @ x": (TypeError, "matmul is not fused; call it outside"),
-    "x.__imatmul__(y)": (TypeError, "the operator @ is not fused; call it outside"),
-    "x.cumsum()": (TypeError, "cumsum is not fused; call it outside"),
+    "x @ y": (TypeError, "the operator @ is not fused; write (x * y).sum(-1)"),
+    "np.zeros((7, 5)) @ x": (TypeError, "matmul is not fused; write (x * y).sum(-1)"),
+    "x.__imatmul__(y)": (TypeError, "the operator @ is not fused; write (x * y).sum(-1)"),
+    "x.cumsum()": (TypeError, "cumsum is not fused; a kspec.ReductionKernel has scan()"),
     "x.sort()": (AttributeError, "sort is not fused; call it outside"),
-    "x.dot(y)": (TypeError, "dot is not fused; call it outside"),
+    "x.dot(y)": (TypeError, "dot is not fused; write (x * y).sum(-1)"),
     "x.view('i4')": (TypeError, "view is not fused; call it outside"),
     "x.sum(foo=1)": (TypeError, "sum: got an unexpected keyword argument 'foo'"),
     "x.mean(0, None, None, False, 1)": (TypeError, "mean: too many positional arguments"),
@@ -1181,7 +1182,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x + 'text'": (TypeError, ""),
     "x + None": (TypeError, ""),
     "x + y[:, :3]": (ValueError, "could not be broadcast"),
-    "x.sum(2)": (np.exceptions.AxisError, "out of bounds"),
+    "x.sum(2)": (np.exceptions.AxisError, "sum: axis 2 is out of bounds"),
     "x.sum().mean(0)": (np.exceptions.AxisError, "out of bounds"),
     "x.sum().max(1)": (np.exceptions.AxisError, "out of bounds"),
     "x == None": (TypeError, "compared with None"),
@@ -1237,6 +1238,42 @@ def test_refusals(place: ArrayDevice, text: str, launches: list[str]) -> None:
             made(x, y, 1)
         assert message in str(caught.value)
     assert launches == []
+
+
+# What a refusal says to write is fused, and the same.
+INSTEAD = {
+    "np.allclose(x, y)": "np.isclose(x, y).all()",
+    "np.array_equal(x, y)": "(x == y).all()",
+    "np.average(x, weights=y)": "(x * y).sum() / y.sum()",
+    "np.diff(x[0])": "x[0, 1:] - x[0, :-1]",
+    "np.fix(x)": "np.trunc(x)",
+    "np.fliplr(x)": "x[:, ::-1]",
+    "np.flipud(x)": "x[::-1]",
+    "np.isneginf(x)": "x == -np.inf",
+    "np.isposinf(x)": "x == np.inf",
+    "np.outer(x[0], y[0])": "x[0][:, None] * y[0]",
+    "np.polyval((3, 2, 1), x)": "(3 * x + 2) * x + 1",
+    "np.trapezoid(x[0])": "(x[0, 1:] + x[0, :-1]).sum() / 2",
+    "np.matrix_transpose(x)": "np.swapaxes(x, -1, -2)",
+    "np.select([x > 1, x > 0], [x, y], 0)": "np.where(x > 1, x, np.where(x > 0, y, 0))",
+    "np.inner(x[0], y[0])": "(x[0] * y[0]).sum(-1)",
+}
+
+
+@pytest.mark.parametrize("text", INSTEAD)
+def test_advice_of_refusals(place: ArrayDevice, text: str) -> None:
+    if not hasattr(np, text[3:].partition("(")[0]):
+        pytest.skip("NumPy 2 has it")
+    x, y = np.arange(1.0, 13).reshape(3, 4), np.arange(13.0, 1, -1).reshape(3, 4)
+    arguments = place.array(x), place.array(y)
+    with pytest.raises(TypeError, match=r"is not fused; (write|nest) "):
+        fused(eval(f"lambda x, y: {text}", {"np": np}))(*arguments)
+    found = fused(eval(f"lambda x, y: {INSTEAD[text]}", {"np": np}))(*arguments)
+    np.testing.assert_allclose(place.numpy(found), eval(text, {"np": np, "x": x, "y": y}))
+
+
+def test_advice_is_about_what_is_not_fused() -> None:
+    assert not refusals._INSTEAD.keys() & functions.FUNCTIONS.keys()
 
 
 def test_messages_show_the_line(place: ArrayDevice) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from kspec.fusion import inline, types
 from kspec.fusion.functions import elements, reductions, views  # these fill the table
 from kspec.fusion.functions.table import FUNCTIONS, Function, mask_of, write_outputs
-from kspec.fusion.refusals import refuse, refuse_unknown
+from kspec.fusion.refusals import refuse, refuse_call, refuse_unknown
 from kspec.fusion.tracing.proxies import Proxy, record_recipe
 from kspec.fusion.tracing.tracer import Tracer
 from kspec.ir.builtins import BUILTINS
@@ -72,14 +72,14 @@ def call_ufunc(
         given = {"out": out[0]} if out else {}
         return FUNCTIONS[_REDUCTIONS_OF[name]](tracer, *inputs, dtype=dtype, **given, **keywords)
     if method != "__call__":
-        refuse(f"np.{name}.{method} is not fused; call it outside of the function")
+        refuse_call(f"np.{name}.{method}")
     where = keywords.pop("where", True)
     if keywords.pop("casting", "same_kind") != "same_kind" or keywords:
         refuse(f"np.{name}: only out=, where= and dtype= are fused")
     if name in ("matmul", "vecdot", "matvec", "vecmat"):
-        refuse(f"np.{name} is not fused; call it outside of the function")
+        refuse_call(name, f"np.{name}")
     if name not in types.SPECIAL and not hasattr(np, name):
-        refuse(f"{name} is not fused; call it outside of the function")
+        refuse_call(name)
     if out and len(inputs) > _arity(name):
         raise ValueError("cannot specify 'out' as both a positional and keyword argument")
     results = tracer.ufunc(name, tuple(inputs), dtype)
@@ -118,7 +118,7 @@ def call_named(tracer: Tracer, name: str, args: Sequence[Any], keywords: dict[st
     """
     found = FUNCTIONS.get(_SYNONYMS.get(name, name))
     if found is None:
-        refuse(f"{name} is not fused; call it outside of the function")
+        refuse_call(name)
     try:
         bound = inspect.signature(found).bind(tracer, *args, **keywords)
     except TypeError as error:
@@ -153,7 +153,7 @@ def call_kernel(tracer: Tracer, kernel: Any, args: Sequence[Any], keywords: dict
     if name in _WRITING and len(args) > getattr(kernel, "nin", len(args)):
         return FUNCTIONS["copyto"](tracer, *_WRITING[name](*args), **keywords)
     if name not in FUNCTIONS:
-        refuse(f"the kernel {name} is not fused; call it outside of the function")
+        refuse_call(f"the kernel {name}")
     made = call_named(tracer, name, args, keywords)
     if numpys := getattr(np, name, None):
         record_recipe(made, numpys, args, keywords)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kspec.fusion import types
-from kspec.fusion.refusals import refuse
+from kspec.fusion.refusals import refuse_call
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.fusion.tracing.tracer import Tracer
 
@@ -92,4 +92,4 @@ class _History:
     def call_indexing(self, function: Any, *args: Any, **keywords: Any) -> Any:
         """Refuse indices that are arrays."""
         name = getattr(function, "name", getattr(function, "__name__", "indexing"))
-        refuse(f"{name} is not fused; call it outside of the function")
+        refuse_call(name)

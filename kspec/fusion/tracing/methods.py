@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kspec.fusion.refusals import refuse
+from kspec.fusion.refusals import refuse, refuse_call
 
 if TYPE_CHECKING:
     from kspec.fusion.tracing.proxies import Proxy
@@ -27,7 +27,7 @@ def not_fused(what: str) -> Callable[[Proxy, Any], NoReturn]:
     """Return an operator that is refused."""
 
     def method(self: Proxy, other: Any) -> NoReturn:
-        refuse(f"{what} is not fused; call it outside of the function")
+        refuse_call(what)
 
     return method
 

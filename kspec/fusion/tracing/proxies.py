@@ -20,7 +20,7 @@ from kspec.errors import (
 from kspec.fusion import types
 from kspec.fusion.graph import Node, broadcast, is_number
 from kspec.fusion.numbers import OPERATORS, NumberExpression, Recipe
-from kspec.fusion.refusals import refuse, refuse_unknown
+from kspec.fusion.refusals import refuse, refuse_call, refuse_unknown
 from kspec.fusion.tracing.indices import full_index, inverse_of
 from kspec.fusion.tracing.methods import (
     binary,
@@ -219,7 +219,7 @@ class Proxy:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"traced arrays have no {name!r}", name=name, obj=self)
-        refuse(f"{name} is not fused; call it outside of the function", FusionAttributeError)
+        refuse_call(name, error=FusionAttributeError)
 
     def __getitem__(self, key: Any) -> Proxy:
         part = self._part(key)
