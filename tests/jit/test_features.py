@@ -123,7 +123,6 @@ def test_members_of_what_is_known(place: ArrayDevice) -> None:
     assert place.numpy(y).tolist() == [0, 1, 1]
 
 
-
 @jit.rawkernel(mode="numpy")
 def arithmetic(x, i, f, y):
     y[0] = i + 1
