@@ -478,9 +478,9 @@ class _Rewriter:
 
 @functools.lru_cache(maxsize=32)
 def _front(text: str, foreign: tuple[str, ...], loops: bool) -> _Rewriter | None:
-    """Return what reads the headers that sources have in common, which are most of their text.
+    """Return a rewriter that has read headers: sources have them in common.
 
-    None if they end inside of something, or have entries, whose numbers depend on the source.
+    There is none if they end inside of something, or have entries, whose numbers depend on the source.
     """
     reader = _Rewriter(text, 0, frozenset(), foreign, None, loops)
     reader.read(markers_of(text), 0)
