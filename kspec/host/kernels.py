@@ -187,15 +187,22 @@ class NativeKernel:
             _look_at(options, runs, 1)
             self._run(sizes, threads, seconds, options)
             return
-        for first, last, run in parts(
-            math.prod(sizes[:3]), runs
-        ):  # in their order: some may wait for others
+        blocks = math.prod(sizes[:3])
+        _look_at(options, runs[:1], 1)
+        options.blocks = runtime.BlockRangeRecord(0, 1)
+        self._run(sizes, threads, seconds, options)
+        options.continues = True
+        if self._module._runtime.review().contents.tiled:  # the first block has taken them all
+            options.blocks = runtime.BlockRangeRecord(1, blocks)
+            self._run(sizes, threads, seconds, options)
+            return
+        for first, last, run in parts(blocks, runs):  # in their order: some may wait for others
             how = options if run else plain
-            how.blocks = runtime.BlockRangeRecord(first, last)
+            how.blocks = runtime.BlockRangeRecord(max(1, first), last)
             if run:
                 _look_at(options, [(first, last)], run)
                 self._run(sizes, threads, seconds, options)
-            else:
+            elif last > 1:
                 beside._run(sizes, config.host_threads(), seconds, plain)
 
     def prepare(

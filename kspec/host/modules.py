@@ -89,7 +89,7 @@ class NativeModule:
 
     @property
     def shared_bytes(self) -> int:
-        """Static shared memory of its kernel; 0 if it has several, which share one number."""
+        """Bytes of static shared memory of its only kernel; 0 if it has several."""
         kernels = [one for one in self.image.symbols.values() if one.startswith("kspec_entry_")]
         return self._call("kspec_shared_bytes", ctypes.c_size_t) if len(kernels) == 1 else 0
 

@@ -76,6 +76,7 @@ class NativeOptions(ctypes.Structure):
         ("run_count", ctypes.c_uint),
         ("first_run", ctypes.c_uint),
         ("run_events", ctypes.c_uint64),
+        ("continues", ctypes.c_bool),
     )
 
 
@@ -176,6 +177,7 @@ class ReviewRecord(ctypes.Structure):
         ("basic_block_count", ctypes.c_uint32),
         ("region_count", ctypes.c_uint32),
         ("edge_count", ctypes.c_uint32),
+        ("tiled", ctypes.c_bool),
     )
 
 

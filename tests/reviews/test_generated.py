@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import kspec
+from kspec.host.recording import ReviewedLaunch
+from kspec.model.checks import recording
 from kspec.reviews.review import LaunchReview
 
 ADD = kspec.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add")
@@ -102,6 +104,35 @@ def test_results_are_right(name: str) -> None:
     np.testing.assert_array_equal(np.asarray(got, "f4"), np.asarray(want, "f4"))
     assert found and all(one.lost == 0 for one in found)
     assert any(layout in one.kernel for one in found), [one.kernel for one in found]
+
+
+@pytest.mark.usefixtures("without_compilers_for_gpus")
+@pytest.mark.parametrize(
+    ("dtype", "shape", "count", "layout", "within"),
+    [
+        ("f4", (2000, 500), 50, "KeySorted", 0.15),  # some tiles are looked at
+        ("f4", (300000,), 7, "KeyBins", 0.01),
+        ("f4", (70000, 8), 90, "KeyRuns", 0.01),
+        ("i4", (300000,), 20000, "KeyCells", 0.01),
+        ("f4", (40000,), 9000, "KeySorted", 0.01),
+    ],
+)
+def test_all_loads_by_key_are_counted(
+    dtype: str, shape: tuple[int, ...], count: int, layout: str, within: float
+) -> None:
+    """Blocks take tiles, and on the host device the first block takes them all."""
+    x = RANDOM.integers(0, 9, shape).astype(dtype)
+    keys = RANDOM.integers(0, count, len(x))
+    want = np.zeros((count, *shape[1:]), dtype)
+    np.add.at(want, keys, x)
+    launches: list[ReviewedLaunch] = []
+    with recording(launches.append):
+        np.testing.assert_array_equal(TOTAL.by_key(x, keys, count), want)
+    launch = launches[-1]
+    found = launch.recording
+    assert layout in launch.kernel and found.sampled == found.blocks and not found.lost
+    (sectors,) = (one.l2_loads for one in found.traffic if one.name == "x")
+    assert 32 * sectors * found.scale == pytest.approx(x.nbytes, rel=within)
 
 
 def test_schedules_are_those_of_the_gpu() -> None:

@@ -62,6 +62,7 @@ struct Check {
   Review* review;  // null: nothing is recorded
   const BlockRange* runs;  // the blocks that it looks at: neighbours share sectors
   unsigned run_count, first_run;
+  bool continues;
   uint64_t run_events;
 };
 

@@ -365,11 +365,8 @@ static unsigned run_of(const Check* check, unsigned long long block) {
   return 0;
 }
 
-static void end_reviewed_block(Worker* worker) {
-  Review* review = worker->job->check->review;
-  if (!review || !review->block.sampled || has_failed(worker->job)) return;
-  review->block.sampled = false;
-  ReviewSummary* summary = &review->summary;
+// Count what the threads of a block did; false when memory is short.
+static bool count_events(const Worker* worker, Review* review) {
   for (unsigned first = 0; first < worker->thread_count && !review->block.skipped;
        first += WARP_SIZE) {
     unsigned count = worker->thread_count - first;
@@ -380,13 +377,48 @@ static void end_reviewed_block(Worker* worker) {
     warp.visit = 0;
     warp.global.interrupt(), warp.shared.interrupt();
     warp.learn_flow();
-    if (review->short_of_memory || !compute_joins(review)) return;
+    if (review->short_of_memory || !compute_joins(review)) return false;
     warp.walk();
-    for (unsigned lane = 0; lane < count; lane++) summary->lost += is_cut(warp.threads[lane]);
+    for (unsigned lane = 0; lane < count; lane++)
+      review->summary.lost += is_cut(warp.threads[lane]);
   }
+  return true;
+}
+
+// Whether a tile is one of those that are looked at: one of each so many, anywhere among these.
+static bool is_sampled_tile(const Review* review, uint64_t number, uint64_t count) {
+  const uint64_t each = (count + SAMPLED_TILES - 1) / SAMPLED_TILES;
+  if (number % each != mixed(number / each + 1) % each) return false;
+  return (double)review->summary.kept * (double)count <= (double)TILE_EVENTS * (double)(number + 1);
+}
+
+static void service_tile(Worker* worker, unsigned long long number, unsigned long long count) {
+  Check* check = worker->job->check;
+  if (!worker->running || !check || !check->review) return;
+  Review* review = check->review;
+  BlockRecord* block = &review->block;
+  if (!block->threads) return;
+  require_stack(worker, nullptr);
+  if (block->sampled) (void)count_events(worker, review);  // of the tile before
+  review->summary.tiled = true;
+  block->sampled = number < count;  // else none is left
+  block->skipped = !is_sampled_tile(review, number, count);
+  if (!block->skipped) block->number = block->run = ++review->begun;
+  review->block_events = 0;
+  for (unsigned i = 0; i < worker->thread_count; i++)
+    block->threads[i].count = block->skipped ? 1u << 31 : 0;
+}
+
+static void end_reviewed_block(Worker* worker) {
+  Review* review = worker->job->check->review;
+  if (!review || has_failed(worker->job)) return;
+  ReviewSummary* summary = &review->summary;
+  if (!review->block.sampled && !summary->tiled) return;
+  if (review->block.sampled && !count_events(worker, review)) return;
+  review->block.sampled = false;
   summary->warps += worker->warp_count;
   summary->threads += worker->thread_count;
-  summary->skipped += review->block.skipped;
+  summary->skipped += review->block.skipped && !summary->tiled;
   summary->sampled++;
 }
 
@@ -403,7 +435,7 @@ static void begin_reviewed_block(Worker* worker) {
     if (!block->threads) review->short_of_memory = true;
   }
   block->run = run_of(worker->job->check, number);
-  block->sampled = block->threads && block->run;
+  block->sampled = block->threads && block->run && !review->summary.tiled;
   if (!block->sampled) return;
   block->skipped = review->summary.kept >= block->run * worker->job->check->run_events;
   block->number = ++review->begun;
@@ -443,7 +475,7 @@ static bool begin_review(Check* check, const Job* job) {
   Review* review = check->review = &launch_review;
   review->block.sampled = false;
   review->block_events = 0;
-  if (check->first_run > 1) return true;  // it goes on
+  if (check->continues) return true;
   review->begun = 0, review->warp = 0;
   review->summary = {};
   review->summary.blocks = job->block_count;

@@ -18,6 +18,8 @@ enum : unsigned {
   // Of the events of a block: 256 MiB. What a thread does later is not seen.
   MAX_BLOCK_EVENTS = 1u << 24,
   MAX_THREAD_EVENTS = 1u << 18,
+  SAMPLED_TILES = 128,  // of which the events are kept, fewer where these are many:
+  TILE_EVENTS = 1u << 25,
   MAX_CALLS = 64,  // of functions in functions that are told apart
   DISTANCES = 16,
   MOST_PREDICATED = 4,  // accesses of a basic block that others of the warp skip without a branch
@@ -120,6 +122,7 @@ struct ReviewSummary {
   const ReviewRegion* regions;
   const ReviewEdge* edges;
   uint32_t site_count, basic_block_count, region_count, edge_count;
+  bool tiled;  // blocks take tiles, of which some were looked at, of all blocks
 };
 
 // A sector that was touched: when last.

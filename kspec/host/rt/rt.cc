@@ -124,8 +124,9 @@ struct LaunchOptions {
   BlockRange blocks;  // of this launch, in order; 0 and 0: all of the grid
   const BlockRange* runs;  // what a review looks at
   unsigned run_count;
-  unsigned first_run;  // the number of the first of them; from 2 on, the last review goes on
+  unsigned first_run;  // the number of the first of them
   uint64_t run_events;  // blocks of a run are skipped once that and earlier runs kept so many
+  bool continues;  // the last review goes on
 };
 
 // Run a grid. The parameters are those of cuLaunchKernel plus what a module exports about the
@@ -173,6 +174,7 @@ KSPEC_EXPORT int kspec_host_launch(Entry entry, const unsigned* sizes, unsigned 
     job.check->run_count = options->run_count;
     job.check->first_run = options->first_run;
     job.check->run_events = options->run_events;
+    job.check->continues = options->continues;
     // Instrumented code reads the table to call us.
     add_interval(job.check, (uintptr_t)&SERVICES, sizeof SERVICES, INTERVAL_OURS, nullptr, 0);
   }

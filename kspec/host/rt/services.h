@@ -100,7 +100,7 @@ static const Runtime SERVICES = {service_barrier, service_warp,   service_yield,
                                  service_release, service_access, service_fence,
                                  service_place,   service_undefined, service_bounds,
                                  service_close_frames, service_enter_frame, service_leave_frame, service_overrun,
-                                 service_reaches, service_arrive};
+                                 service_reaches, service_arrive, service_tile};
 
 }  // namespace kspec_host
 

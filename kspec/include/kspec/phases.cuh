@@ -7,6 +7,23 @@
 
 namespace kspec {
 
+#if KSPEC_HOST_REVIEW
+// Blocks run one after the other there, and the first takes all tiles: reviews look at some of those.
+template <class Tiles> struct ReviewedTiles {
+  unsigned long long count;
+
+  ReviewedTiles(int phases, const Tiles& tiles_of) : count(0) {
+    for (int phase = 0; phase < phases; ++phase) count += tiles_of(phase);
+  }
+  void begin(unsigned long long number) const { kspec_host::review_tile(number, count); }
+};
+#else
+template <class Tiles> struct ReviewedTiles {
+  __device__ inline ReviewedTiles(int, const Tiles&) {}
+  __device__ inline void begin(unsigned long long) const {}
+};
+#endif
+
 // Call `work(phase, tile)` with all threads for each of the `tiles_of(phase)` tiles of each phase.
 // `progress`: tiles that have been taken, and tiles that are done. Both are zero before and after a
 // launch: the last block to ask for a tile knows that no block has one.
@@ -17,6 +34,7 @@ __device__ inline void in_phases(unsigned long long* progress, int phases, const
   // In shared memory, for `work` needs the registers: the first thread's numbers, and what it says.
   __shared__ Word before, tiles, taken;  // tiles of the phases before, and of this one; the block's
   __shared__ int phase;
+  const ReviewedTiles<Tiles> reviewed(phases, tiles_of);
   if (threadIdx.x == 0) {
     phase = 0;
     before = 0;
@@ -25,6 +43,7 @@ __device__ inline void in_phases(unsigned long long* progress, int phases, const
   for (;;) {
     if (threadIdx.x == 0) {
       const Word number = atomicAdd(progress, 1ull);
+      reviewed.begin(number);
       while (phase < phases && number >= before + tiles) {
         before += tiles;
         if (++phase < phases) tiles = tiles_of(phase);

@@ -6,7 +6,7 @@
 
 namespace kspec_host {
 
-enum { ABI_VERSION = 8, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
+enum { ABI_VERSION = 9, MAX_BLOCK_THREADS = 1024, WARP_SIZE = 32 };
 
 struct Worker;  // one operating-system thread running blocks; opaque to modules
 
@@ -116,8 +116,10 @@ struct Runtime {
   void (*leave_frame)(void* frame, unsigned long size);
   void (*overrun)(Worker*, unsigned thread, const void* kernel);  // it wrote beside a local array
   bool (*reaches)(Worker*, const void* address, unsigned long size);  // all of it is an argument's
-  // Only modules compiled for reviews call this: where a thread comes (a ReviewStep).
+  // Only modules compiled for reviews call these: where a thread comes (a ReviewStep), and which of so
+  // many tiles the first thread of a block takes next; all others wait for it.
   void (*arrive)(Worker*, unsigned thread, int step, const void* pc);
+  void (*tile)(Worker*, unsigned long long number, unsigned long long count);
 };
 
 // Whether blocks may run as loops over their threads (loops.h).

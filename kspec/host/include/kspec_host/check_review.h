@@ -13,6 +13,12 @@ static inline KSPEC_HOST_UNCHECKED __attribute__((always_inline)) void report_st
   if (block) kspec_runtime->arrive(block->worker, thread_rank(), step, pc);
 }
 
+// A block of tiles that blocks take by number (kspec/phases.cuh) begins one of them.
+static inline KSPEC_HOST_UNCHECKED void review_tile(unsigned long long number,
+                                                    unsigned long long count) {
+  kspec_runtime->tile(kspec_context.block->worker, number, count);
+}
+
 }  // namespace kspec_host
 
 KSPEC_HOOK void __sanitizer_cov_trace_pc() {
