@@ -383,3 +383,14 @@ def test_what_a_thread_does_beyond_is_taken_to_be_alike() -> None:
     assert launch.lost == 32
     assert line(launch, "global", "load").requests == pytest.approx(400_000, rel=1e-3)
     assert "32 threads did more than was looked at" in str(kspec.Review((launch,)))
+
+
+def test_threads_meet_again_where_none_is_seen_to_return() -> None:
+    launch = reviewed(
+        "float s = 0;\nfor (int k = 0; k < 400000; k++) {\n"
+        "  if (threadIdx.x % 2) s += y[k & 31]; else s -= y[k & 31];\n"
+        "  s += x[k & 1023];\n}\ny[threadIdx.x] = s;"
+    )
+    assert launch.lost == 32
+    together = max(line.active for line in launch.lines if line.kind == "load")
+    assert together == pytest.approx(32, rel=1e-3)

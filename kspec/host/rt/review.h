@@ -213,7 +213,38 @@ struct WarpWalk {
         if (last != ~0u) edge_of(review, last, now);
         one.address = last = now;
       }
-      if (last != ~0u && !is_cut(threads[lane])) edge_of(review, last, LEAVES);
+      if (last != ~0u && !is_cut(threads[lane])) leave_from(last);
+    }
+    if (!review->returns) leave_somewhere();
+  }
+
+  void leave_from(unsigned node) {
+    edge_of(review, node, LEAVES);
+    review->returns = true;
+  }
+
+  bool passes(unsigned lane, unsigned node) const {
+    for (unsigned i = count_of(threads[lane]); i-- > 0;) {
+      const Event& one = threads[lane].events[i];
+      if (!one.size && one.kind == STEP_BLOCK && one.address == node) return true;
+    }
+    return false;
+  }
+
+  // All threads are cut off, in a loop that none is seen to leave: without an end, ways that part never
+  // meet again. One leaves behind a basic block that all come to, and that leads to one other.
+  void leave_somewhere() {
+    unsigned refused[8], tries = 0;
+    for (unsigned i = count_of(threads[0]); i-- > 0 && tries < 8;) {
+      const Event& one = threads[0].events[i];
+      if (one.size || one.kind != STEP_BLOCK || review->nodes[one.address].successors != 1) continue;
+      const unsigned node = (unsigned)one.address;
+      bool common = true;
+      for (unsigned k = 0; k < tries && common; k++) common = refused[k] != node;
+      if (!common) continue;
+      for (unsigned lane = 1; lane < count && common; lane++) common = passes(lane, node);
+      if (common) return leave_from(node);
+      refused[tries++] = node;
     }
   }
 
@@ -480,7 +511,7 @@ static bool begin_review(Check* check, const Job* job) {
   review->summary = {};
   review->summary.blocks = job->block_count;
   review->node_count = review->edge_count = 0;
-  review->joined = review->short_of_memory = false;
+  review->joined = review->returns = review->short_of_memory = false;
   memset(review->known, 0, sizeof review->known);
   if (review->site_slots) memset(review->site_slots, 0, review->slot_count * sizeof(unsigned));
   if (review->node_slots) memset(review->node_slots, 0, review->node_slot_count * sizeof(unsigned));

@@ -159,6 +159,7 @@ struct Review {
   KnownEdge known[KNOWN_EDGES];  // some of them, to be found at once
   unsigned edge_count, edge_capacity;
   unsigned* joins;  // where threads that part in a basic block meet again: a node, or node_count
+  bool returns;     // some edge is to LEAVES
   bool joined;      // joins are those of the edges
   SectorMark* marks;
   size_t mark_count, mark_capacity;
