@@ -47,7 +47,10 @@ def report(
     root = project_folder(folder)
     plan, lock = project.plan_project(root), read_lock(root)
     if lock is None:
-        raise ManifestError(f"there is no {FILE_NAME}; run `kspec build`")
+        raise ManifestError(
+            f"there is no {FILE_NAME}, which builds with --arch or --no-compile do not write; run "
+            "`kspec build` without them"
+        )
     found = reports.make_report(plan, lock, kernels or (), arch or ())
     if locking.lock_diff(plan):
         print(f"kspec: {FILE_NAME} is older than the specs; run `kspec build`", file=sys.stderr)

@@ -46,9 +46,10 @@ def update_lock(
 
     Notes on outdated reviews are left out before new ones are saved: without `with_reviews`.
     """
-    if not plan.settings.is_complete:
-        return LockUpdate(note=f"{FILE_NAME} is left as it is: it is for all configured archs")
     path = plan.settings.project / FILE_NAME
+    if not plan.settings.is_complete:
+        how = "left as it is" if path.is_file() else "not written"
+        return LockUpdate(note=f"{FILE_NAME} is {how}: it is for all configured archs")
     after = make_lock(plan, images)
     text = locks.dump(after).encode()
     if path.is_file() and path.read_bytes() == text:
