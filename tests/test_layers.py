@@ -58,6 +58,7 @@ LAYERS = {
     "pipeline": ("spec", "render", "compiler", *RUNTIME),
     "constructors": ("spec", "pipeline", *RUNTIME),
     "build": ("", "compiler", "host", "spec", "render", "pipeline", "reviews", *RUNTIME),
+    "__main__": ("build",),
     "fusion.call": ("spec", "fusion", "constructors", *RUNTIME),
     "jit.kernel": ("spec", "ir", "jit", *RUNTIME),
     "reviews": ("host", *RUNTIME),

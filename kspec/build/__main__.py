@@ -1,4 +1,4 @@
-"""``kspec`` and ``python -m kspec.build``: the command line, or what to install to have it."""
+"""``kspec`` and ``python -m kspec``: the command line, or what to install to have it."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ from rich.console import Console
 
 import kspec
 from kspec.build import cli
-from kspec.build.cli.app import COMMANDS
+from kspec.build.cli.app import COMMANDS, GROUPS
 from kspec.build.project import build_project
 from kspec.build.tools import demo
 from tests.projects import ROOT, SQUARES, environment, files_of, run_python, write_project
@@ -33,6 +34,14 @@ def test_help_fits_80_columns(run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 0
     assert all(word in out for word in ("build", "check", "show", "schema", "demo"))
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_help_groups_all_commands(run) -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+    out = run("--help")[1]
+    assert [*re.findall(rf"^\W*({'|'.join(GROUPS)})\W*$", out, re.MULTILINE)] == [*GROUPS]
+    assert re.search(r"\binit .*\bbuild .*\bdocs ", out, re.DOTALL)
 
 
 def test_build_and_check(run, toy: Path) -> None:
@@ -319,7 +328,7 @@ def test_demo_of_a_kernel_that_fails(run, tmp_path: Path) -> None:
 
 def test_without_a_terminal_there_are_no_escapes(toy: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kspec.build", "build", "--project", str(toy)],
+        [sys.executable, "-m", "kspec", "build", "--project", str(toy)],
         env={**environment(ROOT), "COLUMNS": "80", "TERM": "xterm-256color"},
         capture_output=True,
         check=False,
@@ -350,7 +359,7 @@ def test_the_table_of_commands_says_what_they_say(name: str) -> None:
     group: Any = typer.main.get_command(cli.app)
     _, command, _ = group.resolve_command(None, [name])
     assert command.help.partition("\n")[0] == COMMANDS[name][1]
-    assert set(group.commands) <= set(COMMANDS) and [*group.list_commands(None)] == [*COMMANDS]
+    assert set(group.commands) <= set(COMMANDS) == set(group.list_commands(None))
 
 
 def test_help_imports_no_command() -> None:

@@ -86,6 +86,15 @@ COMMANDS = {
     ),
     "cache": ("cache", "Look at, empty or check the cache of compiled kernels."),
 }
+# As help shows them.
+GROUPS = {
+    "Begin": ("init", "doctor", "upgrade", "schema"),
+    "Build": ("build", "check", "show", "freeze"),
+    "Run": ("demo", "test", "warm", "trace", "cache"),
+    "Make faster": ("review", "report", "tune", "diff"),
+    "Publish": ("docs",),
+}
+_GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 
 
 class Commands(TyperGroup):
@@ -93,12 +102,13 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*COMMANDS]
+        return [*_GROUP_OF]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, or what help shows of it; None if there is none."""
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+            text, group = COMMANDS[cmd_name][1], _GROUP_OF[cmd_name]
+            return TyperCommand(cmd_name, help=text, rich_help_panel=group)
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
