@@ -271,8 +271,8 @@ class TestRawKernels:
 
     def test_undeclared_arguments_are_measured(self, place: ArrayDevice) -> None:
         out = place.zeros(4)
-        for wrong in ((out, 4, np.float32(1)), (out, np.int16(4), 1.0), (np.int32(0), 4, 1.0)):
-            with pytest.raises(TypeError, match=r"has \d+ bytes, but"):
+        for wrong in ((out, 4, np.float32(1)), (out, np.float16(4), 1.0), (np.int32(0), 4, 1.0)):
+            with pytest.raises(TypeError, match="but the parameter is"):
                 self.KERNEL((1,), (1,), wrong)
         np.testing.assert_array_equal(place.numpy(out), np.zeros(4))
 

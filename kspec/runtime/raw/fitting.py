@@ -190,7 +190,7 @@ class Slot:
         row, size, number = self.row, self.size, int(value)
         if row is not None and row.kind in "fc":
             raise self._refused(_named(value), advice=_converted(value, row))
-        if self.is_pointer and isinstance(value, bool | np.bool_):
+        if self.is_pointer and (isinstance(value, bool) or len(data) != _ADDRESS):
             raise self._refused(_named(value), advice="an array, an address or None")
         if size is None:
             return data

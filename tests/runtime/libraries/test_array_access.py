@@ -95,7 +95,7 @@ class FakeKernel:
     """
 
     name = "fake"
-    parameter_sizes = None
+    parameter_sizes = points = None
 
     def __init__(self) -> None:
         self.launches: list[Any] = []

@@ -180,9 +180,9 @@ class TestPointers:
     ) -> None:
         monkeypatch.setattr(untyped_args, "default_device", lambda: GPU)
         monkeypatch.setattr(driver_streams, "is_stream_of", lambda ordinal, handle: True)
-        fake.parameter_sizes = (24,)  # type: ignore[assignment]
         cupy.current = SimpleNamespace(ptr=7)
-        for value in (pointer(), TextureObject(ptr=5), mdspan(bytes(24))):
+        for value, size in ((pointer(), 8), (TextureObject(ptr=5), 8), (mdspan(bytes(24)), 24)):
+            fake.parameter_sizes = (size,)  # type: ignore[assignment]
             kspec.RawKernel("", "f")((1,), (1,), (value,))
             kspec.RawKernel("", "f")((1,), (1,), (value,), stream=9)
         assert [launch.stream for launch, _ in fake.launches] == [7, 9] * 3
