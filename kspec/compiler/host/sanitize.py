@@ -70,14 +70,18 @@ _BOUNDS_CLANG = (
 )
 # Functions that follow pointers and are not compiled with checks (check_bounds.h has ours), and
 # linker's tables that no kernel may write.
+_COPY = ("memcpy", "memmove", "memset")
 _FOLLOW_POINTERS = (
-    *("memcpy", "memmove", "memset"),
+    *_COPY,
     *("sincos", "sincosf", "modf", "modff", "frexp", "frexpf", "remquo", "remquof"),
 )
 _BOUNDS_LINK = (
     *(f"-Wl,--wrap={name}" for name in _FOLLOW_POINTERS),
     *("-Wl,-z,relro", "-Wl,-z,now"),
 )
+# Instrumentation does not see copies that a compiler writes in the place of calls.
+_ACCESS_CALLS = tuple(f"-fno-builtin-{name}" for name in _COPY)
+_ACCESS_LINK = tuple(f"-Wl,--wrap={name}" for name in _COPY)
 # new and delete: plain, of arrays, and each of an alignment; device_heap.h has ours.
 _HEAP = (
     "malloc",
@@ -128,6 +132,8 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
         flags += (*_BOUNDS_FLAGS, *(_BOUNDS_GCC if kind == "gcc" else _BOUNDS_CLANG))
     if any(mode in modes for mode in _ACCESS_MODES):
         flags += _ACCESS_FLAGS
+        if REVIEW not in modes:
+            flags += _ACCESS_CALLS
         if kind != "gcc":
             flags += _VOLATILE_CLANG
         elif major_version(identity) >= 11:
@@ -148,7 +154,10 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
 
 def link_flags(modes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the flags that link a kernel instrumented for modes; the heap is that of all."""
-    return (*_HEAP_LINK, *(_BOUNDS_LINK if "bounds" in modes else ()))
+    if "bounds" in modes:
+        return (*_HEAP_LINK, *_BOUNDS_LINK)
+    checks_access = REVIEW not in modes and any(mode in modes for mode in _ACCESS_MODES)
+    return (*_HEAP_LINK, *(_ACCESS_LINK if checks_access else ()))
 
 
 def _recoverable() -> list[str]:

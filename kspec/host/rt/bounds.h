@@ -394,7 +394,6 @@ static const Fiber* stack_at(const Worker* worker, uintptr_t address) {
 }
 
 static bool may_access(const Worker* worker, uintptr_t address, size_t size, bool writes) {
-  if (address + size < address) return false;
   if (in_regions(worker->job, address, size)) return true;
   if (in_module(worker, address, size, writes)) return true;
   if (open_in_heap(address, size)) return true;
@@ -571,8 +570,9 @@ static void service_bounds(Worker* worker, unsigned thread, const void* pointer,
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   require_stack(worker, pc);
   if (in_regions(worker->job, address, size)) return;
-  // Outside of what the shadow covers is nothing.
-  if (in_shadow(shadow_of(address)) && in_shadow(shadow_of(address + size))) {
+  // Outside of what the shadow covers is nothing. A size may wrap around to what it covers.
+  if (address + size > address && in_shadow(shadow_of(address)) &&
+      in_shadow(shadow_of(address + size))) {
     if (shadow_allows(address, size)) return;
     if (!stack_at(worker, address) && may_access(worker, address, size, kind & ACCESS_WRITE))
       return;

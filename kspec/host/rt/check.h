@@ -51,8 +51,13 @@ static void end_check(Job* job) {
   if (job->check->review) release_record(&job->check->review->block);
 }
 
-static inline bool on_own_stack(const Worker* worker, uintptr_t address) {
-  return address - (uintptr_t)worker->current->stack < STACK_BYTES + page_bytes();
+// Whether [address, address + size) is in a range; a sum of addresses may wrap around.
+static inline bool is_within(uintptr_t address, size_t size, uintptr_t begin, size_t bytes) {
+  return address - begin < bytes && size <= bytes - (address - begin);
+}
+
+static inline bool on_own_stack(const Worker* worker, uintptr_t address, size_t size) {
+  return is_within(address, size, (uintptr_t)worker->current->stack, STACK_BYTES + page_bytes());
 }
 
 static void service_access(Worker* worker, unsigned thread, const void* pointer,
@@ -60,9 +65,9 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   if (!worker->running) return;
   uintptr_t address = (uintptr_t)pointer;
   Check* check = worker->job->check;
-  if (!check || on_own_stack(worker, address)) return;
+  if (!check || on_own_stack(worker, address, size)) return;
   require_stack(worker, pc);
-  if (address - check->quiet_begin < check->quiet_size) return;
+  if (is_within(address, size, check->quiet_begin, check->quiet_size)) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   bool shared = check_shared(worker, thread, address, size, kind, pc);
   Space space = shared ? SPACE_SHARED : SPACE_GLOBAL;

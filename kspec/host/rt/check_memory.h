@@ -82,8 +82,9 @@ static void sort_intervals(Check* check) {
   }
 }
 
-// The interval that holds all of [address, address + size), or null.
+// The interval that holds all of [address, address + size), or null: a sum may wrap around.
 static const Interval* find_interval(Check* check, uintptr_t address, size_t size, bool writes) {
+  if (address + size < address) return nullptr;
   const Interval* last = check->last;
   if (last && address >= last->begin && address + size <= last->end && !(writes && last->read_only))
     return last;

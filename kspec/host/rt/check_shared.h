@@ -97,14 +97,14 @@ static unsigned char* shared_bytes(Worker* worker, uintptr_t address, size_t siz
   size_t offset = address - (uintptr_t)worker->block.static_shared;
   if (offset < worker->block.static_capacity) {
     *known = true;
-    if (offset + size > worker->block.static_capacity) return nullptr;
+    if (size > worker->block.static_capacity - offset) return nullptr;
     for (size_t i = 0; i < size; i++)
       if (!state->placed[offset + i]) return nullptr;
     return state->placed + offset;
   }
   *known = address - (uintptr_t)worker->dynamic_map < worker->dynamic_map_bytes;
   offset = address - (uintptr_t)worker->block.dynamic_shared;
-  return *known && offset + size <= worker->dynamic_bytes && offset < worker->dynamic_bytes
+  return *known && offset < worker->dynamic_bytes && size <= worker->dynamic_bytes - offset
              ? state->dynamic + offset
              : nullptr;
 }

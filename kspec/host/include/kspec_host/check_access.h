@@ -57,20 +57,44 @@ KSPEC_HOOK void __tsan_read_range(void* address, unsigned long size) {
 KSPEC_HOOK void __tsan_write_range(void* address, unsigned long size) {
   kspec_host::report_access(address, size, kspec_host::ACCESS_WRITE, KSPEC_HOOK_CALLER);
 }
-KSPEC_HOOK void* __tsan_memcpy(void* to, const void* from, unsigned long size) {
-  kspec_host::report_access(from, size, kspec_host::ACCESS_READ, KSPEC_HOOK_CALLER);
-  kspec_host::report_access(to, size, kspec_host::ACCESS_WRITE, KSPEC_HOOK_CALLER);
-  return __builtin_memcpy(to, from, size);
+
+// Functions of the C library, which g++ does not instrument: they are linked as these, and clang
+// calls them by names of its own. In reviews only the latter are, as copies of large structs count
+// once.
+#if KSPEC_HOST_REVIEW
+#define KSPEC_COPYING(RESULT, NAME, PARAMETERS) KSPEC_HOOK RESULT __tsan_##NAME PARAMETERS
+#define KSPEC_PLAIN(NAME) __builtin_##NAME
+#else
+#define KSPEC_COPYING(RESULT, NAME, PARAMETERS)                             \
+  extern "C" RESULT __tsan_##NAME PARAMETERS                                \
+      __attribute__((visibility("hidden"), alias("__wrap_" #NAME))); \
+  KSPEC_WRAPPED(RESULT, NAME, PARAMETERS)
+#define KSPEC_PLAIN(NAME) __real_##NAME
+#endif
+
+namespace kspec_host {
+static inline KSPEC_HOST_UNCHECKED void report_copy(const void* to, const void* from,
+                                                    unsigned long size, const void* pc) {
+  if (!size) return;
+  if (from) report_access(from, size, ACCESS_READ, pc);
+  report_access(to, size, ACCESS_WRITE, pc);
 }
-KSPEC_HOOK void* __tsan_memmove(void* to, const void* from, unsigned long size) {
-  kspec_host::report_access(from, size, kspec_host::ACCESS_READ, KSPEC_HOOK_CALLER);
-  kspec_host::report_access(to, size, kspec_host::ACCESS_WRITE, KSPEC_HOOK_CALLER);
-  return __builtin_memmove(to, from, size);
+}  // namespace kspec_host
+
+KSPEC_COPYING(void*, memcpy, (void* to, const void* from, unsigned long size)) {
+  kspec_host::report_copy(to, from, size, KSPEC_HOOK_CALLER);
+  return KSPEC_PLAIN(memcpy)(to, from, size);
 }
-KSPEC_HOOK void* __tsan_memset(void* to, int value, unsigned long size) {
-  kspec_host::report_access(to, size, kspec_host::ACCESS_WRITE, KSPEC_HOOK_CALLER);
-  return __builtin_memset(to, value, size);
+KSPEC_COPYING(void*, memmove, (void* to, const void* from, unsigned long size)) {
+  kspec_host::report_copy(to, from, size, KSPEC_HOOK_CALLER);
+  return KSPEC_PLAIN(memmove)(to, from, size);
 }
+KSPEC_COPYING(void*, memset, (void* to, int value, unsigned long size)) {
+  kspec_host::report_copy(to, nullptr, size, KSPEC_HOOK_CALLER);
+  return KSPEC_PLAIN(memset)(to, value, size);
+}
+#undef KSPEC_COPYING
+#undef KSPEC_PLAIN
 
 // What else instrumentation calls, and we do not need.
 KSPEC_IGNORED(__tsan_init, ())

@@ -140,9 +140,4 @@ static inline KSPEC_HOST_UNCHECKED Range<T> counted_down(Range<T> first, Range<U
   return {low, high, known};
 }
 
-// As the runtime leaves shared memory to each block. The plain memset would check its memory.
-static inline KSPEC_HOST_UNCHECKED void poison(void* memory, unsigned long size) {
-  __real_memset(memory, 0xFF, size);
-}
-
 }  // namespace kspec_host

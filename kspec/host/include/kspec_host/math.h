@@ -69,6 +69,7 @@ int abs(int) KSPEC_NOEXCEPT;
 long labs(long) KSPEC_NOEXCEPT;
 long long llabs(long long) KSPEC_NOEXCEPT;
 void* memcpy(void*, const void*, size_t) KSPEC_NOEXCEPT;
+void* memmove(void*, const void*, size_t) KSPEC_NOEXCEPT;
 void* memset(void*, int, size_t) KSPEC_NOEXCEPT;
 void* malloc(size_t) KSPEC_NOEXCEPT;
 void free(void*) KSPEC_NOEXCEPT;

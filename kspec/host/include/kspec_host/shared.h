@@ -26,6 +26,19 @@ template <class T, class Tag> struct SharedSlot {
   static inline unsigned number = add_shared_variable(sizeof(T));
 };
 
+// As the runtime leaves shared memory to each block. The plain memset of modules with checks would
+// check its memory.
+#if KSPEC_HOST_CHECK_BOUNDS || (KSPEC_HOST_CHECK_ACCESS && !KSPEC_HOST_REVIEW)
+extern "C" void* __real_memset(void* to, int value, unsigned long size);
+static inline KSPEC_HOST_UNCHECKED void poison(void* memory, unsigned long size) {
+  __real_memset(memory, 0xFF, size);
+}
+#else
+static inline KSPEC_HOST_UNCHECKED void poison(void* memory, unsigned long size) {
+  __builtin_memset(memory, 0xFF, size);
+}
+#endif
+
 // First use of a variable in this block: give it its place.
 static KSPEC_HOST_UNCHECKED __attribute__((noinline)) unsigned place_shared(
     unsigned number, unsigned long size, unsigned long alignment, const char* name, Site site) {
@@ -44,7 +57,7 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline)) unsigned place_shared(
   for (unsigned long i = 0; i < size / 8; i++) shadow[i] = 0;
   if (size % 8) shadow[size / 8] = size % 8;
 #endif
-  __builtin_memset(block->static_shared + offset, 0xFF, size);
+  poison(block->static_shared + offset, size);
 #if KSPEC_HOST_CHECK_ACCESS || KSPEC_HOST_CHECK_BOUNDS
   kspec_runtime->place(block->worker, (unsigned)offset, (unsigned)size, name);
 #else

@@ -1,0 +1,72 @@
+"""Accesses that a range check or the host compiler could lose: each is a fault, in every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kspec
+
+MODES = pytest.mark.parametrize("sanitize", [None, "memory", "race", "init"])
+SIZES = [-1, -8, -64, -(2**20), -(2**40), -(2**46), -(2**62), -(2**63), 2**62, 65]
+
+
+def one(body: str) -> kspec.RawKernel:
+    text = f'extern "C" __global__ void k(char* p, long long n) {{ {body} }}'
+    return kspec.RawKernel(text, "k")
+
+
+@MODES
+@pytest.mark.parametrize(
+    "body",
+    [
+        "memset(p, 0, n);",
+        "memcpy(p, p + 8, n);",
+        "memcpy(p + 8, p, n);",
+        "memmove(p + 8, p, n);",
+        "memmove(p, p + 8, n);",
+        "__shared__ char t[64]; memset(t, 0, n); p[0] = t[3];",
+        "extern __shared__ char t[]; memset(t, 0, n); p[0] = t[3];",
+        "__shared__ char t[64]; memcpy(t, p, n); p[0] = t[3];",
+    ],
+)
+def test_sizes(body: str, sanitize: str | None) -> None:
+    kernel, p = one(body), np.zeros(64, "int8")
+    for n in SIZES:
+        with pytest.raises(kspec.HostFault) as caught:
+            kernel((1,), (1,), (p, n), shared_mem=64, sanitize=sanitize)
+        assert caught.value.kind == "illegal-address", n
+        assert "read-only" not in caught.value.message
+    if sanitize != "init":  # nothing has written to t
+        kernel((1,), (1,), (p, 0), shared_mem=64, sanitize=sanitize)
+
+
+@MODES
+def test_local_arrays(sanitize: str | None) -> None:
+    kernel = one("char t[64]; memset(t, 0, n); p[0] = t[n & 3];")
+    for n in SIZES[:-1] if sanitize else SIZES:  # checks of accesses leave out a thread's own stack
+        with pytest.raises(kspec.HostFault, match="illegal-address"):
+            kernel((1,), (1,), (np.zeros(64, "int8"), n), sanitize=sanitize)
+
+
+@MODES
+@pytest.mark.parametrize("count", ["(size_t)-64", "-1000", "(size_t)-1"])
+def test_sizes_that_the_compiler_knows(count: str, sanitize: str | None) -> None:
+    for body in (f"memset(p, 0, {count});", f"memcpy(p, p + 8, {count});"):
+        with pytest.raises(kspec.HostFault, match="illegal-address"):
+            one(body)((1,), (1,), (np.zeros(64, "int8"), 0), sanitize=sanitize)
+
+
+def test_elementwise_kernels() -> None:
+    kernel = kspec.ElementwiseKernel("int64 n, raw int8 p", "int64 y", "memset((void*)&p[0], 0, n)")
+    for n in SIZES:
+        with pytest.raises(kspec.HostFault, match="illegal-address"):
+            kernel(np.array([n]), np.zeros(64, "int8"), np.zeros(1, "int64"))
+
+
+@MODES
+def test_copies_and_shared_memory(sanitize: str | None) -> None:
+    body = "__shared__ char t[64]; memcpy(t, p, 64); memmove(t + 1, t, 63); memcpy(p, t, n);"
+    kernel, p = one(body), np.arange(64, dtype="int8")
+    kernel((1,), (1,), (p, 64), sanitize=sanitize)
+    assert p.tolist() == [0, *range(63)]
