@@ -70,3 +70,20 @@ def test_copies_and_shared_memory(sanitize: str | None) -> None:
     kernel, p = one(body), np.arange(64, dtype="int8")
     kernel((1,), (1,), (p, 64), sanitize=sanitize)
     assert p.tolist() == [0, *range(63)]
+
+
+@pytest.mark.parametrize("sanitize", [None, "memory", "none"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float* q = nullptr; p[0] = (char)q[0]; p[1] = 7;",
+        "float* q = nullptr; *q = 1; p[1] = 7;",
+        "struct S { int a, b; }; S* q = nullptr; q->b = n; p[1] = 7;",
+        "int* q = n ? (int*)p : nullptr; if (!q) *q = 1; p[1] = 7;",
+    ],
+)
+def test_null_pointers_that_the_compiler_knows(body: str, sanitize: str | None) -> None:
+    p = np.zeros(64, "int8")
+    with pytest.raises(kspec.HostFault, match=r"illegal-address.*null pointer"):
+        one(body)((1,), (1,), (p, 0), sanitize=sanitize)
+    assert p[1] == 0

@@ -61,6 +61,7 @@ _FLAGS = (
     # Shifts, overflow and aliasing behave as on a GPU rather than as undefined.
     "-fwrapv",
     "-fno-strict-aliasing",
+    "-fno-delete-null-pointer-checks",  # an access through null must fault, not vanish
     "-fsigned-char",
     "-fno-math-errno",
     "-falign-loops=32",  # a short one may take twice the time where it crosses a line of the cache
