@@ -87,3 +87,33 @@ def test_null_pointers_that_the_compiler_knows(body: str, sanitize: str | None) 
     with pytest.raises(kspec.HostFault, match=r"illegal-address.*null pointer"):
         one(body)((1,), (1,), (p, 0), sanitize=sanitize)
     assert p[1] == 0
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("call", "size"),
+    [
+        ("atomicAdd((int*)(p + n), 1)", 4),
+        ("atomicAdd((unsigned long long*)(p + n), 1ull)", 8),
+        ("atomicAdd((float*)(p + n), 1.0f)", 4),
+        ("atomicAdd((double*)(p + n), 1.0)", 8),
+        ("atomicSub((unsigned*)(p + n), 1u)", 4),
+        ("atomicMin((int*)(p + n), 1)", 4),
+        ("atomicInc((unsigned*)(p + n), 1u)", 4),
+        ("atomicXor((int*)(p + n), 1)", 4),
+        ("atomicExch((int*)(p + n), 1)", 4),
+        ("atomicCAS((int*)(p + n), 0, 1)", 4),
+        ("atomicCAS((unsigned short*)(p + n), (unsigned short)0, (unsigned short)1)", 2),
+        ("atomicAdd_block((int*)(p + n), 1)", 4),
+    ],
+)
+def test_misaligned_atomics(call: str, size: int, sanitize: str | None) -> None:
+    kernel = one(f"{call};")
+    p = np.zeros(4, "complex128").view("int8")
+    for n in (1, size // 2, size - 1, size + 1):
+        if n % size:
+            with pytest.raises(kspec.HostFault, match="which is not a multiple of") as caught:
+                kernel((1,), (1,), (p, n), sanitize=sanitize)
+            assert caught.value.kind == "misaligned-address"
+    assert not p.any()
+    kernel((1,), (1,), (p, size), sanitize=sanitize)

@@ -569,6 +569,7 @@ static void service_bounds(Worker* worker, unsigned thread, const void* pointer,
   if (!worker->running || !worker->job->bounds || !size) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
   require_stack(worker, pc);
+  require_alignment(worker, thread, address, size, kind, pc);
   if (in_regions(worker->job, address, size)) return;
   // Outside of what the shadow covers is nothing. A size may wrap around to what it covers.
   if (address + size > address && in_shadow(shadow_of(address)) &&

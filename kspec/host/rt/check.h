@@ -69,6 +69,7 @@ static void service_access(Worker* worker, unsigned thread, const void* pointer,
   require_stack(worker, pc);
   if (is_within(address, size, check->quiet_begin, check->quiet_size)) return;
   if (has_failed(worker->job)) abort_block(worker);  // cancelled: we may never be in the module
+  require_alignment(worker, thread, address, size, kind, pc);
   bool shared = check_shared(worker, thread, address, size, kind, pc);
   Space space = shared ? SPACE_SHARED : SPACE_GLOBAL;
   if (!shared) {

@@ -172,6 +172,19 @@ static Fault* begin_access_fault(Worker* worker, unsigned thread, const void* pc
   return fault;
 }
 
+// A GPU traps where an atomic operation is at an address that is not a multiple of its size.
+static void require_alignment(Worker* worker, unsigned thread, uintptr_t address, size_t size,
+                              unsigned kind, const void* pc) {
+  if (!(kind & ACCESS_ATOMIC) || !size || address % size == 0) return;
+  if (Fault* fault = begin_access_fault(worker, thread, pc, "misaligned-address")) {
+    snprintf(fault->message, sizeof fault->message,
+             "atomic of %zu bytes at address 0x%zx, which is not a multiple of %zu", size,
+             (size_t)address, size);
+    end_fault(worker);
+  }
+  abort_block(worker);
+}
+
 [[noreturn]] static void fail_array(Worker* worker, unsigned thread, uintptr_t address, size_t size,
                                     unsigned kind, const void* pc, bool unwritten = false) {
   const char* name = unwritten ? "uninitialized-read" : "illegal-address";

@@ -9,6 +9,19 @@ template <> struct Bits<2> { typedef unsigned short type; };
 template <> struct Bits<4> { typedef unsigned int type; };
 template <> struct Bits<8> { typedef unsigned long long type; };
 
+// A GPU traps at an address that is not a multiple of the size; the CPU does not. Modules whose
+// accesses are all looked at (check_access.h) need no look here.
+#if KSPEC_HOST_CHECK_BOUNDS
+static void misaligned_atomic(const volatile void* address, unsigned long size);
+template <class T> static inline T* aligned(T* address) {
+  if (__builtin_expect((unsigned long)address % sizeof(T) != 0, 0))
+    misaligned_atomic(address, sizeof(T));
+  return address;
+}
+#else
+template <class T> static inline T* aligned(T* address) { return address; }
+#endif
+
 #if KSPEC_HOST_REVIEW
 // One operation of a GPU: what it begins with is no load of its own.
 template <class T> static KSPEC_HOST_UNCHECKED __attribute__((noinline)) T first_look(T* address) {
@@ -23,7 +36,7 @@ template <class T> static inline T first_look(T* address) {
 // Read, compute, compare-and-swap until nobody came between; returns the old value.
 template <class T, class F> static inline T update(T* address, F compute) {
   typedef typename Bits<sizeof(T)>::type Word;
-  Word* word = (Word*)address;
+  Word* word = (Word*)aligned(address);
   Word old_word = first_look(word);
   for (;;) {
     T old_value, new_value;
@@ -45,7 +58,7 @@ template <class T, class F> static inline T update(T* address, F compute) {
   static inline T NAME##_system(T* address, T value) { return NAME(address, value); }
 #define KSPEC_ATOMIC(NAME, T, BUILTIN)                                  \
   static inline T NAME(T* address, T value) {                          \
-    return __atomic_fetch_##BUILTIN(address, value, __ATOMIC_RELAXED);  \
+    return __atomic_fetch_##BUILTIN(kspec_host::aligned(address), value, __ATOMIC_RELAXED); \
   }                                                                     \
   KSPEC_SCOPES(NAME, T)
 #define KSPEC_ATOMIC_UPDATE(NAME, T, EXPRESSION)                                          \
@@ -57,15 +70,15 @@ template <class T, class F> static inline T update(T* address, F compute) {
   static inline T atomicExch(T* address, T value) {                  \
     T old;                                                           \
     kspec_host::count_spin();                                        \
-    __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);      \
+    __atomic_exchange(kspec_host::aligned(address), &value, &old, __ATOMIC_SEQ_CST); \
     return old;                                                      \
   }                                                                  \
   KSPEC_SCOPES(atomicExch, T)
 #define KSPEC_ATOMIC_CAS(T)                                                              \
   static inline T atomicCAS(T* address, T expected, T value) {                           \
     kspec_host::count_spin();                                                            \
-    __atomic_compare_exchange_n(address, &expected, value, false, __ATOMIC_SEQ_CST,      \
-                                __ATOMIC_SEQ_CST);                                       \
+    __atomic_compare_exchange_n(kspec_host::aligned(address), &expected, value, false,   \
+                                __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                     \
     return expected;                                                                     \
   }                                                                                      \
   static inline T atomicCAS_block(T* address, T expected, T value) {                     \
@@ -87,7 +100,7 @@ template <class T, class F> static inline T update(T* address, F compute) {
 #define KSPEC_ATOMIC_ADD(T)                                            \
   static inline T atomicAdd(T* address, T value) {                     \
     if (value == 0) kspec_host::count_spin();                          \
-    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);       \
+    return __atomic_fetch_add(kspec_host::aligned(address), value, __ATOMIC_RELAXED); \
   }                                                                    \
   KSPEC_SCOPES(atomicAdd, T)
 

@@ -17,6 +17,11 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void ask_bounds(
   kspec_runtime->bounds(block->worker, thread, (const void*)address, size, kind, pc);
 }
 
+static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void misaligned_atomic(
+    const volatile void* address, unsigned long size) {
+  ask_bounds(address, size, ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC, KSPEC_HOOK_CALLER);
+}
+
 }  // namespace kspec_host
 
 #define KSPEC_HOOK_NAMED(NAME, SIZE, KIND)                                      \
