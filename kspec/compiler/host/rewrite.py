@@ -480,7 +480,8 @@ class _Rewriter:
 def _front(text: str, foreign: tuple[str, ...], loops: bool) -> _Rewriter | None:
     """Return a rewriter that has read headers: sources have them in common.
 
-    There is none if they end inside of something, or have entries, whose numbers depend on the source.
+    There is none if they end inside of something, or have entries: the numbers of these depend on
+    the source.
     """
     reader = _Rewriter(text, 0, frozenset(), foreign, None, loops)
     reader.read(markers_of(text), 0)
