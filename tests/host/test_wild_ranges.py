@@ -58,7 +58,9 @@ def test_sizes_that_the_compiler_knows(count: str, sanitize: str | None) -> None
 
 
 def test_elementwise_kernels() -> None:
-    kernel = kspec.ElementwiseKernel("int64 n, raw int8 p", "int64 y", "memset((void*)&p[0], 0, n)")
+    kernel = kspec.ElementwiseKernel(
+        "int64 n, raw int8 p", "int64 y", "y = n; memset((void*)&p[0], 0, n)"
+    )
     for n in SIZES:
         with pytest.raises(kspec.HostFault, match="illegal-address"):
             kernel(np.array([n]), np.zeros(64, "int8"), np.zeros(1, "int64"))

@@ -106,10 +106,13 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, or what help shows of it; None if there is none."""
-        if cmd_name in COMMANDS and cmd_name not in self.commands:
-            text, group = COMMANDS[cmd_name][1], _GROUP_OF[cmd_name]
-            return TyperCommand(cmd_name, help=text, rich_help_panel=group)
-        return self.commands.get(cmd_name)
+        if cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
+        command: Any = self.commands.get(cmd_name) or TyperCommand(
+            cmd_name, help=COMMANDS[cmd_name][1]
+        )
+        command.rich_help_panel = _GROUP_OF[cmd_name]
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is named first, and return it."""

@@ -111,7 +111,14 @@ class TestAttributes:
     )
     def test_reduce_type(self, outputs: str, given: str | None, expected: str) -> None:
         kernel = kspec.ReductionKernel(
-            "T x", outputs, "x", "a + b", "y = a", "0", "k", reduce_type=given
+            "T x",
+            outputs,
+            "x",
+            "a + b",
+            "y = z = a" if "z" in outputs else "y = a",
+            "0",
+            "k",
+            reduce_type=given,
         )
         assert kernel.reduce_type == expected
 

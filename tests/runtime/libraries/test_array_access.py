@@ -6,6 +6,7 @@ import ast
 import functools
 import gc
 import itertools
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -185,8 +186,12 @@ def array(*shape: int, dtype: str = "float32") -> FakeArray:
     return FakeArray(shape, np.dtype(dtype))
 
 
-def kernel_of(inputs: str, outputs: str, operation: str = "f()", **more: Any) -> Any:
-    return kspec.ElementwiseKernel(inputs, outputs, operation, **more)
+def kernel_of(inputs: str, outputs: str, operation: str = "", **more: Any) -> Any:
+    """Return a kernel, which sets all outputs by default."""
+    names = re.findall(r"\w+(?=,|$)", outputs)
+    return kspec.ElementwiseKernel(
+        inputs, outputs, operation or "".join(f"{name} = 0;" for name in names), **more
+    )
 
 
 CALLS = [

@@ -63,7 +63,7 @@ class TestReading:
         assert reverse.max_dynamic_shared_size_bytes == 48 * 1024
         assert reverse.max_threads_per_block == 1024
 
-    def test_shared_memory_of_the_host_device(self) -> None:
+    def test_shared_memory(self) -> None:
         kernel = kspec.RawKernel(
             """__shared__ char outside[100];
             extern "C" __global__ void k(float* x) {
@@ -71,7 +71,6 @@ class TestReading:
               inside[0] = x[0], x[1] = inside[0] + outside[0];
             }""",
             "k",
-            device="host",
         )
         assert kernel.shared_size_bytes == 356
 

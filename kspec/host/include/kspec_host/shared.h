@@ -94,7 +94,6 @@ inline KSPEC_HOST_UNCHECKED KspecFileShared::KspecFileShared(unsigned long size,
     : set(setter), next(first_file_shared) {
   first_file_shared = this;
   if (size) file_shared_bytes += (unsigned)(size + (alignment < 16 ? 16 : alignment));
-  shared_variable_bytes += (unsigned)size;
 }
 
 static inline KSPEC_HOST_UNCHECKED void set_file_shared(Block* block) {
