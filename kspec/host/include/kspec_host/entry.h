@@ -211,6 +211,8 @@ extern "C" __attribute__((visibility("default"), used)) unsigned kspec_bind(
   return version == kspec_host::ABI_VERSION ? kspec_host::shared_variable_count : ~0u;
 }
 
-extern "C" __attribute__((visibility("default"), used)) unsigned long kspec_shared_bytes() {
+// Asked while another thread's kernel runs, which must not take this for a step of its own.
+extern "C" __attribute__((visibility("default"), used)) KSPEC_HOST_UNCHECKED unsigned long
+kspec_shared_bytes() {
   return kspec_host::shared_variable_bytes;
 }
