@@ -184,6 +184,13 @@ def test_numbers_beside_bfloat16(number: Any) -> None:
     np.testing.assert_array_equal(got, exact.astype(wanted))
 
 
+def test_arrays_that_are_no_arguments_have_types_too() -> None:
+    got = fuse(device="host")(lambda x: x.astype(np.result_type(x, np.arange(3), "int8")))(
+        drawn(NARROW[1], 9)
+    )
+    assert got.dtype == "float64"
+
+
 def test_an_exponent_beside_bfloat16_stays_an_integer() -> None:
     x, n = drawn(NARROW[1], 9), np.arange(9)
     for dtype in ("i1", "i2", "i4"):

@@ -187,7 +187,7 @@ def result_type(tracer: Tracer, *arrays_and_dtypes: Any) -> np.dtype[Any]:
 def _type_of(one: Any) -> str:
     if isinstance(one, Proxy):
         return one.weak or one.value.dtype
-    return types.type_of_number(one) or types.dtype_name(one)
+    return types.type_of_number(one) or types.dtype_name(getattr(one, "dtype", one))
 
 
 FUNCTIONS["iscomplexobj"] = lambda tracer, x: dtypes.lookup(x.value.dtype).kind == "c"
