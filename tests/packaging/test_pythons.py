@@ -1,4 +1,4 @@
-"""The wheel of this repository on the other Pythons of this machine: one kernel of each kind."""
+"""The wheel on the other Pythons of this machine, and with the oldest packages that it takes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_kernels_of_each_kind(name: str, wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("index")
 def test_the_oldest_packages(wheel: Path, tmp_path: Path) -> None:
-    """What pyproject.toml and docs/compatibility.md require, where there are wheels."""
+    """Try the oldest releases that pyproject.toml names."""
     oldest = ("numpy==2.0.*", "ml_dtypes==0.4.*", "pydantic==2.7.*", "jinja2==3.1.*")
     of_commands = ("typer==0.16.*", "rich==13.0.*", "pygments==2.13.*")
     check(sys.executable, wheel, (*oldest, *of_commands), tmp_path)

@@ -1,5 +1,4 @@
-// sanitize="init" of arrays that were made for the launch, such as outputs: reads of what nobody has
-// written.
+// sanitize="init" of arrays that a call makes, such as outputs: reads before any write.
 #pragma once
 
 #include <stdlib.h>
