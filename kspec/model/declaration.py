@@ -265,6 +265,8 @@ class ReductionDeclaration(_Generated):
         Sums that the only output is, from which gradients of the other forms follow: ``elements``
         of the only input as they are, ``values`` of the map, or ``means`` of these. Empty: others,
         or the map depends on where an element is.
+    loads_outputs : bool
+        Whether the post-map may read an output before it sets it.
     """
 
     has_identity: bool = True
@@ -281,6 +283,7 @@ class ReductionDeclaration(_Generated):
     counted: bool = False
     strict_keys: bool = False
     sums: str = ""
+    loads_outputs: bool = False
 
     kind = "reduction"
 

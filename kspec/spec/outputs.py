@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kspec.cpp.assignment import never_assigns, reads_first
+from kspec.cpp.assignment import assigns_first, never_assigns, reads_first
 from kspec.cpp.expansion import Expansion
 from kspec.cpp.fragments import code_of, offset_of
 from kspec.cpp.preambles import declares_variable
@@ -60,6 +60,14 @@ def _is_expression(text: str) -> bool:
     line = text.strip()
     signs = {token.text for token in code_of(line)}
     return 0 < len(line) <= _SHOWN and "\n" not in line and signs.isdisjoint({"=", ";"})
+
+
+def may_read(text: str, outputs: Signature, expansion: Expansion) -> bool:
+    """Return whether a text may read old values of outputs: it does not plainly set them first."""
+    return any(
+        not (param.raw or param.core or assigns_first(param.name, text, expansion))
+        for param in outputs
+    )
 
 
 def updated(text: str, outputs: Signature, expansion: Expansion) -> tuple[str, ...]:

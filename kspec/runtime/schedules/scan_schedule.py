@@ -260,6 +260,8 @@ class Scanned:
         For each operand, its byte stride along that axis.
     exclusive, reverse : bool
         As in the call.
+    loads_outputs : bool
+        Whether the post-map may read old values of outputs, which packs of them do not have.
     """
 
     rows: Axes
@@ -267,6 +269,7 @@ class Scanned:
     steps: tuple[int, ...]
     exclusive: bool = False
     reverse: bool = False
+    loads_outputs: bool = False
 
     @property
     def size(self) -> int:
@@ -310,7 +313,9 @@ def choose_scan(
     strides = scanned.rows.strides
     pack = pack_size(one.pack_width for one in members)
     tile = ScanTile.of(accumulator, pack)
-    shift = aligned_shift(strides, scanned.steps, scanned.length, members, tile.pack)
+    shift = -1
+    if not scanned.loads_outputs:
+        shift = aligned_shift(strides, scanned.steps, scanned.length, members, tile.pack)
     elements = scanned.size + max(shift, 0)
     if shift >= 0:
         waves = choose_waves(elements, accumulator, members, gpu)

@@ -18,7 +18,7 @@ from kspec.spec.fields import IdentityField
 from kspec.spec.forms import form_faults, join_of
 from kspec.spec.gradients.sums import recognized_sums
 from kspec.spec.models.generated import GeneratedSpec
-from kspec.spec.outputs import never_assigned, updated
+from kspec.spec.outputs import may_read, never_assigned, updated
 
 _INDICES = frozenset({"_J", "_i", "_j", "_segment"})
 _COUNTS = frozenset({"_in_ind", "_out_ind"})
@@ -91,6 +91,7 @@ class ReductionSpec(GeneratedSpec):
             backward=self.backward_kernel,
             numbers=self.numbers,
             updates=updated(self.post_map, self.seen_outputs, self.expansion),
+            loads_outputs=may_read(self.post_map, self.seen_outputs, self.expansion),
         )
 
     @property

@@ -87,12 +87,14 @@ class TestElementwise:
 
 CALLS: dict[str, Any] = {
     "reduce": lambda x, n, **out: TOTAL(x, **out),
+    "scan": lambda x, n, **out: TOTAL.scan(x, **out),
     "segments": lambda x, n, **out: TOTAL.segments(x, n([0, 1, 4], "int64"), **out),
     "by_key": lambda x, n, **out: TOTAL.by_key(x, n([0, 1, 1, 1], "int64"), 2, **out),
     "window": lambda x, n, **out: TOTAL.window(x, 2, **out),
 }
 RESULTS: dict[str, list[float] | float] = {
     "reduce": 20.0,
+    "scan": [11, 13, 16, 20],
     "segments": [11, 19],
     "by_key": [11, 19],
     "window": [13, 15, 17],
@@ -111,10 +113,47 @@ def test_forms(device: ArrayDevice, form: str) -> None:
         np.testing.assert_array_equal(device.numpy(y), expected)
 
 
-def test_scans_read_no_old_values(device: ArrayDevice) -> None:
-    for options in ({}, {"out": device.zeros(4)}):
-        with pytest.raises(kspec.NotSupportedError, match="scan: output y begins with its"):
-            TOTAL.scan(device.zeros(4), **options)
+SOME = kspec.ReductionKernel(
+    "T x", "T y", "x", "a + b", "if (y < 0) y -= a; else y = a", "0", "some_scanned"
+)
+WIDE = kspec.ReductionKernel(
+    "T x",
+    "T y",
+    "Wide(x)",
+    "Wide(a.sum + b.sum)",
+    "y = y < 0 ? y - a.sum : a.sum",
+    "Wide(0)",
+    "wide_scanned",
+    reduce_type="Wide",
+    preamble="""
+    struct Wide {
+      long long sum, rest[5];
+      __device__ Wide(long long x = 0) : sum(x), rest{} {}
+    };
+    """,
+)
+
+
+@pytest.mark.parametrize("kernel", [SOME, WIDE], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((5,), 0), ((4099,), 0), ((1 << 20,), 0), ((7, 1000), 1), ((300, 64), 0), ((40, 9000), 0)],
+)
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_scans_that_may_read(
+    device: ArrayDevice, kernel: Any, shape: tuple[int, ...], axis: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.integers(0, 3, shape).astype(dtype)
+    old = rng.integers(-9, 9, shape).astype(dtype)
+    total = np.cumsum(x, axis, dtype=dtype)
+    for reverse in (False, True):
+        if reverse:
+            total = np.flip(np.cumsum(np.flip(x, axis), axis, dtype=dtype), axis)
+        y = device.array(old)
+        kernel.scan(device.array(x), y, axis=axis, reverse=reverse)
+        wanted = np.where(old < 0, old - total, total).astype(dtype)
+        np.testing.assert_array_equal(device.numpy(y), wanted)
 
 
 class TestOtherLibraries:

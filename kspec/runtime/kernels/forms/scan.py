@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
-from kspec.errors import NotSupportedError
 from kspec.model.forms.kinds import SCAN
 from kspec.model.shapes import flag
 from kspec.model.stages import continued
@@ -106,7 +105,7 @@ class ScanCallable(FoldingCallable):
         ShapeError
             A `ValueError`: shapes do not fit, or an exclusive scan without an identity.
         NotSupportedError
-            The expressions read ``_raw_<name>`` or an indexer, or an output before they set it.
+            The expressions read ``_raw_<name>`` or an indexer.
         numpy.exceptions.AxisError
             The axis is out of range.
         SpecializationNotBuilt
@@ -148,13 +147,6 @@ class ScanCallable(FoldingCallable):
         declaration = self.declaration
         given = out is not None or len(args) > len(declaration.inputs)
         check_count(declaration, args, ".scan")
-        if declaration.updates:  # on a GPU, packs of outputs are made in registers
-            name = declaration.updates[0]
-            raise NotSupportedError(
-                f"{self.__name__}.scan: output {name} begins with its old value, which scans do "
-                f"not read; let the kernel set it ('{name} = ...'), and combine it with the old "
-                "values in an elementwise kernel"
-            )
         exclusive = flag(self.__name__, "exclusive", exclusive)
         reverse = flag(self.__name__, "reverse", reverse)
         call = classify(declaration, args, self.given_outputs(args, out))
@@ -169,7 +161,7 @@ class ScanCallable(FoldingCallable):
             ordered = declaration.ordered or carry is not None
             rows, steps = self.axes_beside(looped, call.outputs, shape, along, ordered)
             schedule = choose_scan(
-                Scanned(rows, shape[along], steps, exclusive, reverse),
+                Scanned(rows, shape[along], steps, exclusive, reverse, declaration.loads_outputs),
                 [member_of(operand, binding) for operand in (*looped, *call.outputs)],
                 lambda: self.accumulator_size(call, binding, modes),
                 gpu_of(call.device),
