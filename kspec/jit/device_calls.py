@@ -19,21 +19,24 @@ from kspec.model import dtypes
 Handler = Callable[[CallSite], Value]
 _NONE = Known(None)
 _FULL = 0xFFFFFFFF
-_ATOMIC_HEADER = "kspec/jit_atomics.cuh"
+_ATOMIC_HEADER = "kspec/atomics.cuh"
 _INTEGERS = ("int32", "uint32", "int64", "uint64")
+_SMALL = ("int8", "uint8", "int16", "uint16")
+_BITS = (*_INTEGERS, *_SMALL)
+_NUMBERS = (*_BITS, "float16", "bfloat16", "float32", "float64")
 # Which elements CUDA, or a header of ours, changes at once.
 _ATOMIC_TYPES = {
-    "atomic_add": (*_INTEGERS, "float16", "bfloat16", "float32", "float64"),
-    "atomic_sub": (*_INTEGERS, "float32", "float64"),
-    "atomic_exch": (*_INTEGERS, "float32", "float64"),
-    "atomic_min": (*_INTEGERS, "float32", "float64"),
-    "atomic_max": (*_INTEGERS, "float32", "float64"),
+    "atomic_add": (*_NUMBERS, "complex64", "complex128"),
+    "atomic_sub": (*_NUMBERS, "complex64", "complex128"),
+    "atomic_exch": _NUMBERS,
+    "atomic_min": _NUMBERS,
+    "atomic_max": _NUMBERS,
     "atomic_inc": ("uint32",),
     "atomic_dec": ("uint32",),
-    "atomic_cas": (*_INTEGERS, "uint16"),
-    "atomic_and": _INTEGERS,
-    "atomic_or": _INTEGERS,
-    "atomic_xor": _INTEGERS,
+    "atomic_cas": _BITS,
+    "atomic_and": _BITS,
+    "atomic_or": _BITS,
+    "atomic_xor": _BITS,
 }
 _SHUFFLED = (*_INTEGERS, "float16", "float32", "float64")
 _FORMATS = {"int64": "%lld", "uint64": "%llu", "bool": "%s"}

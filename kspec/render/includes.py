@@ -33,9 +33,10 @@ _LIBRARY = {
     "Void": "kspec/struct.cuh",
     "_floor_divide": "kspec/floor_divide.cuh",
     "ufunc": "kspec/ufuncs.cuh",
-    "atomicAdd": "kspec/atomics.cuh",
-    "atomicMax": "kspec/atomics.cuh",
-    "atomicMin": "kspec/atomics.cuh",
+}
+_LIBRARY |= {
+    f"atomic{name}": "kspec/atomics.cuh"
+    for name in ("Add", "Sub", "Exch", "CAS", "Min", "Max", "And", "Or", "Xor")
 }
 _SCHEDULES = {ElementwiseSpec: "kspec/elements.cuh", ReductionSpec: "kspec/reduce.cuh"}
 

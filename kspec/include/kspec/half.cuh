@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kspec/accumulator.cuh"
+#include "kspec/atomics.cuh"
 
 namespace kspec {
 
@@ -211,22 +212,6 @@ template <class Left, class Right> struct Mixed<Left, Right, true> {
   typedef decltype(1.0f * left() + right()) type;
 };
 
-// Compare and swap of the 16 bits alone: a word of 32 reaches past the end of an array, or into what
-// others write.
-template <class Half> __device__ inline Half atomic_add_half(Half* address, Half value) {
-#ifdef KSPEC_HOST
-  return kspec_host::update(address, [value](Half old) { return Half((float)old + (float)value); });
-#else
-  unsigned short* bits = reinterpret_cast<unsigned short*>(address);
-  unsigned short seen = *const_cast<volatile unsigned short*>(bits), expected;
-  do {
-    expected = seen;
-    seen = atomicCAS(bits, expected, Half((float)Half::from_bits(expected) + (float)value).to_bits());
-  } while (seen != expected);
-  return Half::from_bits(seen);
-#endif
-}
-
 }  // namespace kspec
 
 #define KSPEC_MIXED_SELECT(NAME, BETTER)                                                           \
@@ -251,7 +236,8 @@ __device__ inline float16 atomicAdd(float16* address, float16 value) {
                : "memory");
   return float16::from_bits(old);
 #else
-  return kspec::atomic_add_half(address, value);
+  return kspec::atomic_update(address,
+                              [=](float16 old) { return float16((float)old + (float)value); });
 #endif
 }
 __device__ inline bfloat16 atomicAdd(bfloat16* address, bfloat16 value) {
@@ -263,6 +249,7 @@ __device__ inline bfloat16 atomicAdd(bfloat16* address, bfloat16 value) {
                : "memory");
   return bfloat16::from_bits(old);
 #else
-  return kspec::atomic_add_half(address, value);
+  return kspec::atomic_update(address,
+                              [=](bfloat16 old) { return bfloat16((float)old + (float)value); });
 #endif
 }

@@ -5,6 +5,7 @@
 namespace kspec_host {
 
 template <int Bytes> struct Bits;
+template <> struct Bits<1> { typedef unsigned char type; };
 template <> struct Bits<2> { typedef unsigned short type; };
 template <> struct Bits<4> { typedef unsigned int type; };
 template <> struct Bits<8> { typedef unsigned long long type; };
