@@ -173,6 +173,14 @@ class TestOutputs:
             assert given() is y
             np.testing.assert_array_equal(device.numpy(y), times * once)
 
+    def test_bound_calls_that_are_checked_begin_anew(self, n: int) -> None:
+        x = integers(50, n)
+        made = ADD.bind(x)
+        with kspec.checking(sanitize="init"):
+            for _ in range(2):
+                assert made() is made.result
+                np.testing.assert_array_equal(made.result, np.where(x > 4, x, 0))
+
     def test_strided_ones(self, n: int, device: ArrayDevice) -> None:
         x, whole = integers(50, n), device.empty((2 * n, 50))
         out = whole.T[:, ::-2]

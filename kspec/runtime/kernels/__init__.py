@@ -6,6 +6,7 @@ reduction kernels, whose parameters and sources can be read.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -314,6 +315,11 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
         elif on_host and prepared.kernel is not None:
             made = prepared.launch.host.checks
             in_full = lambda: is_checked(self.checks, made)  # noqa: E731
+            if any(one.is_new for one in prepared.operands):
+                given = [one.value for one in prepared.operands if not one.is_output]
+                again = functools.partial(
+                    _begin_anew, prepared, functools.partial(call, *given, stream=stream)
+                )
         buffers = None
         if prepared.kernel is not None:
             make = prepared.maker(prepared.parameters())
@@ -369,3 +375,17 @@ class GeneratedCallable(KernelCallable[GeneratedT]):
 
 def _always() -> bool:
     return True
+
+
+def _begin_anew(prepared: Prepared, call: Callable[[], Any]) -> Any:
+    """Make a call with new outputs, on the host device, and keep these in those of a bound one.
+
+    What the kernel finds in outputs is then what it finds without checks: the zeros of items, or
+    memory that nobody has written.
+    """
+    found = call()
+    outputs = [one for one in prepared.operands if one.is_output]
+    for one, array in zip(outputs, found if len(outputs) > 1 else (found,), strict=True):
+        size = one.view.size * numpy_dtype(one.view.dtype).itemsize
+        ctypes.memmove(one.view.ptr, one.library.view(array).ptr, size)
+    return prepared.result
