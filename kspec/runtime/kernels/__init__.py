@@ -386,6 +386,8 @@ def _begin_anew(prepared: Prepared, call: Callable[[], Any]) -> Any:
     found = call()
     outputs = [one for one in prepared.operands if one.is_output]
     for one, array in zip(outputs, found if len(outputs) > 1 else (found,), strict=True):
+        assert one.view is not None
+        assert one.library is not None
         size = one.view.size * numpy_dtype(one.view.dtype).itemsize
         ctypes.memmove(one.view.ptr, one.library.view(array).ptr, size)
     return prepared.result
