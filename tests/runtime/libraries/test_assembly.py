@@ -9,7 +9,8 @@ import pytest
 
 import kspec
 from kspec.runtime.libraries.assembly import Part, assemble
-from tests.devices import HOST, ArrayDevice, device
+from tests.devices import HOST, ArrayDevice
+from tests.devices import every_device as device
 
 __all__ = ["device"]
 
