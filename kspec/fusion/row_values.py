@@ -136,10 +136,8 @@ class RowValues:
             stages[value] = stage + isinstance(value, Reduce)
         self.stages = stages
         whole = [one.value for one in self.outputs if self.is_element(one.value)]
-        self.last = max((stages[one] for one in whole), default=0)
         reductions = [one for one in self.values if isinstance(one, Reduce)]
-        if not whole:
-            self.last = max(stages[one.input] for one in reductions)
+        self.last = max(stages[one] for one in (*whole, *(one.input for one in reductions)))
         needed: dict[Node, set[int]] = {one: set() for one in self.values}
         for one in whole:
             needed[one].add(self.last)

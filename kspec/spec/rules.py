@@ -89,6 +89,11 @@ def is_generated(kind: str, name: str) -> bool:
     return name in _GENERATED_NAMES[kind] or name.startswith(_GENERATED_PREFIXES)
 
 
+def variables(kind: str) -> tuple[str, ...]:
+    """Return the variables of the expressions of kernels of that kind, beside their parameters."""
+    return tuple(_INDEX_NAMES[kind]) or _ACCUMULATORS
+
+
 def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator[Fault]:
     """Check parameter names and placeholders against what `kind` reserves."""
     index_names = _INDEX_NAMES[kind]
@@ -105,9 +110,8 @@ def reserved_names(kind: str, inputs: Signature, outputs: Signature) -> Iterator
                 yield Fault(
                     (field,), f"{name!r} {reason}; choose another parameter name", word=name
                 )
-    taken = set(index_names) if kind == "elementwise" else set(_ACCUMULATORS)
     for field, placeholder in _placeholder_fields(inputs, outputs):
-        if placeholder in taken:
+        if placeholder in variables(kind):
             message = f"type placeholder {placeholder!r} would hide a variable of that name"
             yield Fault((field,), f"{message}; use another letter", word=placeholder)
 

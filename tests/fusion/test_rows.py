@@ -354,6 +354,26 @@ def test_names_of_arguments(
     call(names["scaled"], args, place, monkeypatch, launches)
 
 
+@pytest.mark.parametrize("last", ["var", "sum", "max"])
+def test_elements_that_are_done_before_the_last_reduction(
+    place: ArrayDevice, last: str, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    def function(x: Any) -> Any:
+        away = x - x.sum(-1, keepdims=True)
+        return away, getattr(away, last)(-1)
+
+    call(function, (normal(8, 6),), place, monkeypatch, launches)
+
+
+def test_empty_rows(place: ArrayDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSPEC_FUSE_ROWS", "always")
+    fused = fuse(device="host")(lambda y: y - y.sum(axis=-1, keepdims=True))
+    y = place.zeros((3, 0), "float32")
+    assert fused(y).shape == (3, 0)
+    assert "1 kernel" in str(fused.explain(y))
+    assert [one.kind for one in fused.to_spec(y)] == ["reduction", "elementwise"]
+
+
 def column_and_rows(x: Any, v: Any) -> Any:
     return x - x.sum(-1, keepdims=True), v * 2
 

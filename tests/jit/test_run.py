@@ -53,6 +53,33 @@ def test_branches_and_loops(place: ArrayDevice) -> None:
 
 
 @jit.rawkernel()
+def counters(x):
+    for j in range(3):  # int32
+        x[0] += j
+    for j in range(x[0] + 2):  # of the type of x
+        x[1] += j
+    for k in range(3):
+        x[2] += k
+    for k in (1, 4, 2):
+        x[2] += k
+    for m in (1, 4, 2):
+        x[3] += m
+    for m in range(x[5]):
+        x[3] += m
+    x[4] = m
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_loops_with_one_name(place: ArrayDevice, dtype: str) -> None:
+    for turns in (0, 3):
+        x = np.array([0, 0, 0, 0, 0, turns], dtype)
+        wanted, given = x.copy(), place.array(x)
+        counters[1, 1](given)
+        counters.__wrapped__(wanted)
+        np.testing.assert_array_equal(place.numpy(given), wanted)
+
+
+@jit.rawkernel()
 def transpose(x, y):
     j, i = jit.grid(2)
     if i < x.shape[0] and j < x.shape[1]:

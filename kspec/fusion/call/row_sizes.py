@@ -90,6 +90,7 @@ def row_sizes(length: int, width: int, kept: int, limits: Limits) -> RowSizes | 
     limits : Limits
         Those of the device.
     """
+    length = max(length, 1)  # rows may be empty
     packs = min(max(1, _elements(length, width) // width), -(-length // width))
     lanes = _logarithm(-(-length // (packs * width)))
     narrow = _is_narrow(width)

@@ -321,10 +321,16 @@ def loop_variable(
         scope.numbers[f"counter {name}"] = 1
         return variable, ()
     if scope.numbers.get(f"counter {name}"):
-        variable = Name(cpp_name(name), dtype)
+        is_same = isinstance(known, Name) and known.type == dtype
+        variable = Name(cpp_name(name) if is_same else scope.fresh_name("counter"), dtype)
         scope.variables[name] = variable
         return variable, ()
     counter = Name(scope.fresh_name("counter"), dtype)
+    if isinstance(known, Known) and known.is_number:  # the last item of a tuple, say
+        value = operations.as_expression(scope, node, known, dtype)
+        scope.hoisted.append(Declare(cpp_name(name), dtype, value))
+        known = Name(cpp_name(name), dtype)
+        scope.variables[name] = known
     if known is None:
         scope.hoisted.append(Declare(cpp_name(name), dtype))
         known = Name(cpp_name(name), dtype)
@@ -337,7 +343,7 @@ def loop_variable(
 
 
 def _is_counter_only(scope: Scope, name: str) -> bool:
-    """Return whether a name is used in loops over it only, and never assigned there."""
+    """Return whether a name is used in loops over ranges only, and never assigned there."""
     body = scope.captured.node.body
     if not isinstance(body, list) or name in scope.captured.parameters:
         return False
@@ -346,8 +352,7 @@ def _is_counter_only(scope: Scope, name: str) -> bool:
 
 def _used_outside(nodes: Sequence[ast.AST], name: str, inside: bool) -> Iterator[bool]:
     for node in nodes:
-        target = node.target if isinstance(node, ast.For) else None
-        if isinstance(node, ast.For) and isinstance(target, ast.Name) and target.id == name:
+        if isinstance(node, ast.For) and _counts(node, name):
             yield inside
             yield from _used_outside([node.iter], name, inside)
             yield from _used_outside(node.body, name, True)
@@ -355,6 +360,13 @@ def _used_outside(nodes: Sequence[ast.AST], name: str, inside: bool) -> Iterator
         if isinstance(node, ast.Name) and node.id == name:
             yield not inside or not isinstance(node.ctx, ast.Load)
         yield from _used_outside(list(ast.iter_child_nodes(node)), name, inside)
+
+
+def _counts(node: ast.For, name: str) -> bool:
+    """Return whether a loop has a counter of that name: items of tuples have types of their own."""
+    is_named = isinstance(node.target, ast.Name) and node.target.id == name
+    is_range = isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func).endswith("range")
+    return is_named and is_range
 
 
 def poison(scope: Scope, node: ast.stmt) -> None:

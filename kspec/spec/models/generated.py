@@ -27,7 +27,6 @@ from kspec.spec.neighbours.windows import SizesField, size_fault
 _NO_PARAMS = Signature()
 # Other keyword arguments of elementwise calls, and names of parameters behind them.
 _CHECK_KEYWORDS = ("sanitize", "order", "timeout", "args", "options", "self")
-_ELEMENTS = frozenset({"i", "a", "b"})  # of an operation, and of a reduce expression
 
 
 class GeneratedSpec(BaseSpec):
@@ -232,7 +231,7 @@ class GeneratedSpec(BaseSpec):
         taken |= {
             name: "a name of generated code"
             for name in self.all_sizes
-            if name in _ELEMENTS or rules.is_generated(self.kind, name)
+            if name in rules.variables(self.kind) or rules.is_generated(self.kind, name)
         }
         taken |= {self.name: "the name of the kernel too"}
         keywords = (*rules.call_keywords(self.kind), "boundary", *_CHECK_KEYWORDS)
