@@ -239,8 +239,8 @@ class RowCaller:
 def row_spec(program: RowProgram) -> RawSpec | None:
     """Return a row program as a spec, for C-ordered arrays whose rows are as long as when traced.
 
-    None if rows are too long for it, or empty. Called like a function, with the arrays that it reads and
-    writes, and the numbers.
+    None if rows are too long for it, or empty. Called like a function, with the arrays that it
+    reads and writes, and the numbers.
     """
     length, sizes = _of_packed_rows(program)
     if sizes is None or not length:

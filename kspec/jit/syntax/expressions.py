@@ -31,6 +31,7 @@ from kspec.jit.values import (
     is_record_in_memory,
     kind_of,
 )
+from kspec.model import dtypes
 
 # Operators: Python's function for known values, and the ufunc.
 _BINARY: dict[type[ast.operator], tuple[Callable[[Any, Any], Any], str, str]] = {
@@ -371,7 +372,10 @@ def select(scope: Scope, node: ast.AST, test: Expression, first: Value, second: 
     """Return one of two values of one type."""
     a, b = _like(scope, node, first, second), _like(scope, node, second, first)
     if a.type != b.type:
-        message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.float64(...)"
+        names = [one.type for one in (a, b) if isinstance(one.type, str)]
+        rows = map(dtypes.lookup, names or ["float64"])
+        wider = max(rows, key=lambda row: ("buifc".index(row.kind), row.itemsize)).name
+        message = f"one arm is {a.type}, the other {b.type}; convert one, as by np.{wider}(...)"
         raise scope.problem(node, TypeError, message)
     if is_record_in_memory(a) and is_record_in_memory(b):
         a, b = address(a), address(b)

@@ -276,6 +276,12 @@ def _return(scope: Scope, node: ast.Return) -> None:
 def return_value(scope: Scope, node: ast.AST, value: Value | None) -> None:
     """Let a device function return a value, always of one type."""
     first = scope.returned[0] if scope.returned else None
+    if isinstance(value, TupleValue):
+        raise scope.problem(
+            node,
+            TypeError,
+            "a device function returns one value, not a tuple; store the others in an array",
+        )
     if value is None:
         one = None
     elif isinstance(value, Known) and value.is_number and isinstance(first, str):
