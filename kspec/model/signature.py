@@ -85,7 +85,8 @@ class CParam:
     Attributes
     ----------
     type : str
-        C++ type without ``const``, ``*`` and ``__restrict__``; may be a type placeholder.
+        C++ type without ``const``, ``*`` and ``__restrict__``; may be a type placeholder. That of a
+        reference, which is a pointer to all but its reader, ends with ``&``.
     name : str
         Parameter name.
     pointer, const : bool
@@ -106,5 +107,6 @@ class CParam:
         return len(self.type) == 1
 
     def __str__(self) -> str:
-        qualified = f"{'const ' if self.const else ''}{self.type}{'*' if self.pointer else ''}"
+        star = "*" if self.pointer and not self.type.endswith("&") else ""
+        qualified = f"{'const ' if self.const else ''}{self.type}{star}"
         return f"{qualified} {self.name}{' = nullptr' if self.nullable else ''}"

@@ -1,7 +1,7 @@
 """The C parameters of a kernel that declares none, as far as its text shows them.
 
->>> [str(one) for one in read_params("__global__ void k(const float* x, int n, REAL a);", "k")]
-['const float* x', 'int n', 'REAL a']
+>>> [str(one) for one in read_params("__global__ void k(const float* x, int& n, REAL a);", "k")]
+['const float* x', 'int& n', 'REAL a']
 
 Nothing is preprocessed: a parameter with a macro in it is unknown, and so are all parameters of a
 kernel whose head comes out of a macro or a header.
@@ -10,6 +10,7 @@ kernel whose head comes out of a macro or a header.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from kspec.cpp.directives import macro_definitions
 from kspec.cpp.kernel_heads import parameter_texts
@@ -54,11 +55,12 @@ def read_params(text: str, expression: str) -> ReadParams | None:
 def _read(text: str, macros: set[str]) -> CParam | None:
     if not macros.isdisjoint(_WORD.findall(text)):
         return None
+    value, reference, name = text.rpartition("&")
     try:
-        (param,) = parse_c_params([text])
+        (param,) = parse_c_params([f"{value}*{name}" if reference else text])
     except SignatureSyntaxError:
         return None
-    return param
+    return replace(param, type=f"{param.type}&") if reference else param
 
 
 def number_types(text: str, params: ReadParams) -> tuple[str, ...]:

@@ -4,9 +4,14 @@
 
 namespace kspec_host {
 
-template <unsigned... I> struct Indices {};
-template <unsigned N, unsigned... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
-template <unsigned... I> struct MakeIndices<0, I...> { typedef Indices<I...> type; };
+template <class T, T... I> struct Sequence {};
+template <unsigned... I> using Indices = Sequence<unsigned, I...>;
+// 0 to N - 1, of the compiler itself: recursion would end at its depth.
+#if defined(__clang__)
+template <unsigned N> using MakeIndices = __make_integer_seq<Sequence, unsigned, N>;
+#else
+template <unsigned N> using MakeIndices = Indices<__integer_pack(N)...>;
+#endif
 
 static inline KSPEC_HOST_UNCHECKED void begin_block(Block* block) {
   kspec_context = {block, 0, 0, 0, 0, &kspec_context, &threadIdx};
@@ -56,6 +61,20 @@ template <class T> static inline KSPEC_HOST_UNCHECKED T* keep_address(T& variabl
   return address;
 }
 
+// How an argument is handed over: a reference as the address of what it refers to, as on a GPU.
+template <class T> struct Parameter {
+  typedef typename RemoveConst<T>::type type;
+  static KSPEC_HOST_UNCHECKED __attribute__((always_inline)) inline type& at(void* place) {
+    return *(type*)place;
+  }
+};
+template <class T> struct Parameter<T&> {
+  typedef T* type;
+  static KSPEC_HOST_UNCHECKED __attribute__((always_inline)) inline T& at(void* place) {
+    return **(type*)place;
+  }
+};
+
 template <class T> struct PointerFlags { static constexpr unsigned value = 0; };
 template <class T> struct PointerFlags<T*> { static constexpr unsigned value = 1; };
 template <class T> struct PointerFlags<const T*> { static constexpr unsigned value = 3; };
@@ -69,6 +88,9 @@ static KSPEC_HOST_UNCHECKED __attribute__((noinline, cold)) void overrun(const v
 }
 #endif
 
+template <class T>
+constexpr bool is_in_register = sizeof(T) <= 8 && !__is_class(T) && !__is_union(T);
+
 template <class T> constexpr bool is_class = true;
 template <> constexpr bool is_class<void> = false;
 
@@ -77,8 +99,9 @@ template <auto Function, class Loops = void> struct KspecKernel;
 
 template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Function, Loops> {
   // The bytes of each parameter, 0, and for each whether it is a pointer (1) to constants (2).
-  static inline const unsigned kspec_sizes[2 * sizeof...(A) + 1] = {(unsigned)sizeof(A)..., 0,
-                                                                    PointerFlags<A>::value...};
+  static inline const unsigned kspec_sizes[2 * sizeof...(A) + 1] = {
+      (unsigned)sizeof(typename Parameter<A>::type)..., 0,
+      PointerFlags<typename Parameter<A>::type>::value...};
 
 #if (KSPEC_HOST_CHECK_ACCESS || KSPEC_HOST_CHECK_BOUNDS) && defined(__clang__)
   // The caller is not instrumented, and older clangs would inline the kernel into it before they
@@ -93,7 +116,7 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
   // Where the stack is no longer the kernel's: without parameters in memory, at its return address.
   static KSPEC_HOST_UNCHECKED __attribute__((always_inline)) inline char* frames_above() {
 #if defined(__x86_64__) && !defined(__clang__)
-    if (sizeof...(A) <= 6 && ((sizeof(A) <= 8 && !__is_class(A) && !__is_union(A)) && ...)) {
+    if (sizeof...(A) <= 6 && (is_in_register<typename Parameter<A>::type> && ...)) {
       char* top;
       asm volatile("mov %%rsp, %0" : "=r"(top));
       return top - 8;
@@ -120,7 +143,7 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
     if (context->block->order) {
       while (next_in_order(context, thread, shape)) {
         asm volatile("" ::: "memory");
-        KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_CALL(Parameter<A>::at(parameters[I])...);
         KSPEC_HOST_INTACT();
       }
       return;
@@ -131,7 +154,7 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
         if (context->next_x == shape.x) begin_row(context, shape.y, shape.z);
         // The compiler must not merge threads: a fault is to be that of the thread that made it.
         asm volatile("" ::: "memory");
-        KSPEC_HOST_CALL(*(typename RemoveConst<A>::type*)parameters[I]...);
+        KSPEC_HOST_CALL(Parameter<A>::at(parameters[I])...);
         KSPEC_HOST_INTACT();
       }
     }
@@ -150,16 +173,14 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
   static KSPEC_HOST_UNCHECKED void fit_loops(Block* block, Indices<I...>) {
     block->fit = LOOPS_NEVER;
     if constexpr (has_loops())
-      block->fit = Loops::kspec_fit(
-          BlockRun(block), *(typename RemoveConst<A>::type*)block->parameters[I]...);
+      block->fit = Loops::kspec_fit(BlockRun(block), Parameter<A>::at(block->parameters[I])...);
   }
 
   template <unsigned... I>
   static KSPEC_HOST_UNCHECKED __attribute__((noinline)) void run_loops(Block* block,
                                                                        Indices<I...>) {
     if constexpr (has_loops())
-      Loops::kspec_loops(BlockRun(block),
-                         *(typename RemoveConst<A>::type*)block->parameters[I]...);
+      Loops::kspec_loops(BlockRun(block), Parameter<A>::at(block->parameters[I])...);
   }
 
 #if defined(__x86_64__)
@@ -168,15 +189,14 @@ template <class... A, void (*Function)(A...), class Loops> struct KspecKernel<Fu
   static KSPEC_HOST_UNCHECKED __attribute__((noinline, target("avx2"))) void run_wide_loops(
       Block* block, Indices<I...>) {
     if constexpr (has_loops())
-      Loops::kspec_loops(BlockRun(block),
-                         *(typename RemoveConst<A>::type*)block->parameters[I]...);
+      Loops::kspec_loops(BlockRun(block), Parameter<A>::at(block->parameters[I])...);
   }
 #endif
 #endif
 
   static KSPEC_HOST_UNCHECKED void kspec_run(int call, void* argument) {
     Block* block = static_cast<Block*>(argument);
-    typedef typename MakeIndices<sizeof...(A)>::type Parameters;
+    typedef MakeIndices<sizeof...(A)> Parameters;
     switch (call) {
       case SHARED_BYTES: block->file_shared = file_shared_bytes; break;
       case BEGIN_BLOCK: begin_block(block); break;
