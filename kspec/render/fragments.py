@@ -6,7 +6,6 @@ Fragment(text='y = x * x', path='<sq.operation>', line=1)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -14,12 +13,10 @@ from typing import TYPE_CHECKING
 from kspec.cpp.directives import line_directive
 from kspec.cpp.fragments import identifiers
 from kspec.dataclass import dataclass
+from kspec.render.dependent import with_dependent_words
 
 if TYPE_CHECKING:
     from kspec.spec.loader import SpecFile
-
-# In a C++ template `p.at<0>()` is a comparison, unless the word `template` says otherwise.
-_FIELD_BY_NUMBER = re.compile(r"(\.|->)(\s*at\s*<[^<>;()]*>\s*\()")
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class FragmentOrigin:
     def fragment(self, field: str, text: str) -> Fragment:
         """Return the field's text with its position: ``specs/a.toml``, or ``<sq.operation>``."""
         if field not in ("preamble", "code"):
-            text = _FIELD_BY_NUMBER.sub(r"\1template \2", text)
+            text = with_dependent_words(text)
         if self.lines is None:
             return Fragment(text, f"<{self.path}.{field}>")
         text = _with_rows(text, self.rows.get(field, ()), self.path)
