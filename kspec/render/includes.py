@@ -22,6 +22,7 @@ _WORD = re.compile(r"\w+")
 _KNOWN = re.compile(
     r"[<\"]cupy/[\w.]+|[<\"]cuda/\w+/|<[a-z_]+>|[<\"](?:math_constants|cuda_fp16)\.h"
 )
+_STANDARD = re.compile(r"(?<!cuda::)\bstd\s*::")
 _INCLUDES = ROOT / "include"
 
 _TYPES = {_WORD.findall(row.ctype)[0]: row.header for row in dtypes.TABLE if row.header}
@@ -68,6 +69,8 @@ def includes_for(specs: Sequence[_Spec], binding: _Binding | None = None) -> tup
         library.update(_named(_LIBRARY, words, searchable))
         if "thrust" in words and searchable:
             types.add("cupy/complex.cuh")  # CuPy's complex numbers are Thrust's
+        if _STANDARD.search(text) and not any(header_names(text)):
+            library.add("cupy/cuda_workaround.h")  # CuPy has it in front of every kernel
         if isinstance(spec, ElementwiseSpec) and spec.samples:
             library.add("kspec/sample.cuh")
     schedules = dict.fromkeys(_schedule(spec) for spec in specs)

@@ -20,6 +20,7 @@ from tests.compiling import compiled
 COMPLEX, HALF, THRUST = "kspec/complex.cuh", "kspec/half.cuh", "cupy/complex.cuh"
 LOOP, DIVIDE, ATOMICS = "kspec/loop.cuh", "kspec/floor_divide.cuh", "kspec/atomics.cuh"
 FLOAT8, STRUCT = "kspec/float8.cuh", "kspec/struct.cuh"
+STANDARD = "cupy/cuda_workaround.h"
 UFUNCS, CARRAY = "kspec/ufuncs.cuh", "cupy/carray.cuh"
 
 
@@ -70,6 +71,10 @@ def test_types_of_the_binding_and_of_the_signature(dtype: str, header: str) -> N
         ({"preamble": "#include <cupy/math_constants.h>\n#include <type_traits>"}, {CARRAY}),
         ({"operation": "y = x  /* no complex, no float16 */"}, set()),
         ({"operation": "y = x.complex"}, set()),
+        ({"operation": "y = std::numeric_limits<T>::max()"}, {STANDARD}),
+        ({"preamble": "template <> struct std::is_signed<float16> {};"}, {STANDARD, HALF}),
+        ({"operation": "y = std::abs(x)", "preamble": "#include <cmath>"}, set()),
+        ({"operation": "T std = x; y = cuda::std::abs(std)"}, set()),
     ],
 )
 def test_names_in_the_text(fields: dict[str, Any], headers: set[str]) -> None:

@@ -100,6 +100,24 @@ def test_templates_of_the_library_can_be_specialized(dtype: str, place: ArrayDev
     compile_for_cuda(kernel, (("X", dtype), ("Y", "uint8")), (1,))
 
 
+def test_the_library_without_an_include(place: ArrayDevice) -> None:
+    # CuPy includes limits, tuple, type_traits and utility in front of every kernel.
+    preamble = "template <> struct std::is_floating_point<float16> : std::true_type {};"
+    operation = """
+    std::pair<T, T> ends(std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+    std::swap(ends.first, ends.second);
+    y = std::is_floating_point<float16>::value + 2 * (ends.second < x) + 4 * (x < ends.first);
+    """
+    kernel = ElementwiseKernel("T x", "T y", operation, "no_include", preamble=preamble)
+    np.testing.assert_array_equal(place.numpy(kernel(place.array([1, 2]))), [7, 7])
+    total = ReductionKernel(
+        "T x", "T y", "x", "a < b ? b : a", "y = a", "std::numeric_limits<T>::lowest()", "largest"
+    )
+    assert place.numpy(total(place.array([-3.0, -2.0]))) == -2
+    compile_for_cuda(kernel, (("T", "int64"),))
+    compile_for_cuda(total, (("T", "float64"),))
+
+
 def test_namespaces_of_headers_can_be_reopened(place: ArrayDevice) -> None:
     preamble = """
     #include <limits>
