@@ -44,6 +44,12 @@ def test_help_groups_all_commands(run) -> None:
     assert re.search(r"\binit .*\bbuild .*\bdocs ", out, re.DOTALL)
 
 
+@pytest.mark.parametrize("command", [(), ("build",), ("cache", "verify")])
+def test_flags_have_no_type_in_help(run, command: tuple[str, ...]) -> None:
+    out = run(*command, "--help")[1]
+    assert re.search(r"--help\b", out) and "bool" not in out.lower()
+
+
 def test_build_and_check(run, toy: Path) -> None:
     status, out, err = run("check", "--project", toy)
     assert (status, out) == (1, "")
@@ -357,7 +363,7 @@ def test_without_the_authors_libraries(missing: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_of_commands_says_what_they_say(name: str) -> None:
     group: Any = typer.main.get_command(cli.app)
-    _, command, _ = group.resolve_command(None, [name])
+    _, command, _ = group.resolve_command(typer.Context(group), [name])
     assert command.help.partition("\n")[0] == COMMANDS[name][1]
     assert set(group.commands) <= set(COMMANDS) == set(group.list_commands(None))
 

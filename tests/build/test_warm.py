@@ -149,8 +149,10 @@ class TestErrors:
         monkeypatch.setattr(driver, "why_unavailable", lambda: "no CUDA driver")
         status, out, err = run("warm", "--project", built)
         assert (status, out) == (3, "")
-        assert "no CUDA driver" in err and "`--device host` warms the host device" in err
-        assert run("warm", "--project", built, "--device", "cuda:1")[0] == 3
+        assert err == "kspec: no CUDA driver; `kspec warm --device host` needs none\n"
+        for command in ("warm", "tune"):
+            status, _, err = run(command, "--project", built, "--device", "cuda:1")
+            assert (status, err) == (3, "kspec: --device cuda:1: no CUDA driver\n")
 
     def test_devices(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(driver, "why_unavailable", lambda: "")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -100,6 +101,10 @@ _GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 class Commands(TyperGroup):
     """Every command of the table; those that do not run are their summaries."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options in front of a command."""
+        return _flags_without_type(super().get_params(ctx))
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
         return [*_GROUP_OF]
@@ -119,7 +124,18 @@ class Commands(TyperGroup):
         if args and args[0] in COMMANDS:
             importlib.import_module(f"kspec.build.cli.{COMMANDS[args[0]][0]}")
             self.commands.update(typer.main.get_group(app).commands)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            _flags_without_type(one.get_params(ctx) if one else ())
+        return name, command, rest
+
+
+def _flags_without_type(options: Sequence[Any]) -> Sequence[Any]:
+    """Return options whose flags have no ``<bool>`` in help: they take no value."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
 
 
 app = typer.Typer(

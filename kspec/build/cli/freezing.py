@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,8 @@ def freeze_command(
     specs = freeze.frozen_specs(function, arguments or ())
     if output is None:
         name = function.partition(":")[2].replace(".", "_")
-        output = load_settings(project_folder(folder)).spec_folder / f"{name}.toml"
+        path = load_settings(project_folder(folder)).spec_folder / f"{name}.toml"
+        output = Path(os.path.relpath(path))  # messages show it from here
     freeze.write_specs(output, specs, function)
     names = ", ".join(spec.name for spec in specs)
-    print_filled(f"{output.name}: {counted(len(specs), 'kernel')} ({names}); run `kspec build`")
+    print_filled(f"{output}: {counted(len(specs), 'kernel')} ({names}); run `kspec build`")

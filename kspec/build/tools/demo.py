@@ -1,4 +1,4 @@
-"""Every shipped kernel with an example, on every device present, beside its NumPy reference.
+"""Every kernel of a project with an example, on every device present, beside its NumPy reference.
 
 `run_demo` yields rows as they are measured, `demo_table` prints them; ``kspec demo`` calls both.
 """
@@ -137,7 +137,7 @@ def _median_time(function: Callable[[], object]) -> float:
 def demo_table(rows: list[DemoRow]) -> Table:
     """Return the rows as one table, which fits 80 columns; times are in milliseconds."""
     table = Table(
-        title="Every shipped kernel against its NumPy reference",
+        title="Each kernel against its NumPy reference",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,

@@ -179,7 +179,7 @@ def write_specs(path: Path, specs: Sequence[Spec], origin: str) -> None:
         for spec in specs:
             if spec.name in taken:
                 raise SpecError(
-                    f"{path.name} has a kernel {spec.name!r} already: remove it first, or give "
+                    f"{path} has a kernel {spec.name!r} already: remove it first, or give "
                     "the function another kernel_name"
                 )
     head = old.rstrip("\n") or f"#:schema ../{SCHEMA_FILE}"

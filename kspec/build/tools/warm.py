@@ -128,7 +128,7 @@ def wanted_devices(names: Sequence[str]) -> tuple[Device, ...]:
     if not names:
         if present == (HOST,):
             reason = driver.why_unavailable()
-            raise ToolNotFoundError(f"{reason}\n`--device host` warms the host device")
+            raise ToolNotFoundError(f"{reason}; `kspec warm --device host` needs none")
         return tuple(device for device in present if not device.is_host)
     found: dict[Device, None] = {}
     for name in names:
@@ -136,6 +136,8 @@ def wanted_devices(names: Sequence[str]) -> tuple[Device, ...]:
             device = parse_device(name)
         except ValueError as error:
             raise SpecError(f"--device: {error}") from error
+        except ToolNotFoundError:  # its advice is about arrays
+            raise ToolNotFoundError(f"--device {name}: {driver.why_unavailable()}") from None
         if device not in present:
             listed = ", ".join(map(str, present))
             raise ToolNotFoundError(f"there is no device {device}; present are: {listed}")

@@ -102,14 +102,11 @@ def _bindings() -> Any:
         result = driver.cuInit(0)
     except Exception as error:  # the loader of libcuda raises classes of its own
         raise ToolNotFoundError(
-            "no CUDA driver: libcuda cannot be loaded; install the NVIDIA driver, or pass NumPy "
-            "arrays to run on the host device"
+            "no CUDA driver: libcuda cannot be loaded; install the NVIDIA driver"
         ) from error
     if result[0] != driver.CUresult.CUDA_SUCCESS:
         name = result[0].name
-        raise ToolNotFoundError(
-            f"no usable CUDA device: cuInit says {name}; NumPy arrays run on the host device"
-        )
+        raise ToolNotFoundError(f"no usable CUDA device: cuInit says {name}")
     return driver
 
 

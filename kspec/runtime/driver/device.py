@@ -77,7 +77,7 @@ def parse_device(device: Device | str | None) -> Device:
         raise ValueError(f"unknown device {device!r}; expected 'host', 'cuda' or 'cuda:N'")
     reason = driver.why_unavailable()
     if reason:
-        raise ToolNotFoundError(reason)
+        raise ToolNotFoundError(f"{reason}; arrays of NumPy, or of device='host', need none")
     return Device("cuda", int(match[1] or 0))
 
 
