@@ -13,11 +13,13 @@ knows.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from kspec.compiler.explain import explain
+from kspec.compiler.python_words import explained
 from kspec.cpp.directives import unescaped
 from kspec.cpp.kernel_heads import kernel_names
 from kspec.dataclass import dataclass
@@ -57,6 +59,7 @@ _SECTION = re.compile(r"// ---- (?:(\w+)(?:\(|$))?")  # several kernels of one t
 _ASSERTION = re.compile(
     r"static assertion failed(?: with \"(.*)\"|(?: due to requirement '.*?')?: (.*))", re.DOTALL
 )
+_UNDECLARED = re.compile("no arguments to \u2018(\\w+)\u2019|\u2018(\\w+)\u2019 was not declared")
 _UNUSED = ("177-D", "550-D")  # a variable that is never referenced, or set and never used
 _TYPE = re.compile("\"[^\"]*\"|'[^']*'|\u2018[^\u2019]*\u2019")  # in the quotes of each compiler
 _CARET = re.compile(r"\s*(?:\d* \|)?\s*~*\^[\^~]*\s*")
@@ -65,6 +68,8 @@ _WORD = re.compile(r"\w+")
 _MAP = "__nv_name_map"
 _HOST_NAME = re.compile(r"<name expression (.*)>")
 _DIALECT = "kspec/host/include/"
+# From a kernel of kspec's to the user's text.
+_THROUGH_HEADERS = re.compile(r'^\s+instantiation of "[^"]*\bkspec::')
 _NOTHING = CudaSource("", "")
 
 
@@ -88,9 +93,22 @@ def compile_error(
     log: str, source: CudaSource, options: tuple[str, ...], target: str
 ) -> CompileError:
     """Return the error for a log in which a compiler refuses a source."""
-    explained = explain(_shortened(log), source)
-    found = condensed(parse_log(explained, source))
-    return CompileError(explained, source.text, options, target, found)
+    advised = explain(_shortened(log), source)
+    found = condensed(parse_log(advised, source))
+    better = explained(found, source)
+    shown = _without_instantiations(advised) if better == found else "\n".join(map(str, better))
+    return CompileError(shown, source.text, options, target, better)
+
+
+def _without_instantiations(log: str) -> str:
+    """Return a log without the ways of the compiler through kspec's own headers."""
+    kept = [line for line in log.split("\n") if not _THROUGH_HEADERS.search(line)]
+    pairs = itertools.zip_longest(kept, kept[1:], fillvalue="")
+    return "\n".join(line for line, after in pairs if not _is_empty_list(line, after)).rstrip()
+
+
+def _is_empty_list(line: str, after: str) -> bool:
+    return line.endswith("detected during:") and "instantiation of" not in after
 
 
 def condensed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -107,6 +125,18 @@ def condensed(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
         elif one.code not in _UNUSED:
             others.append(one)
     return (*once.values(), *others)
+
+
+def named_once(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return findings with one of the two that g++ makes of an unknown function in a template."""
+    once: dict[tuple[object, ...], Diagnostic] = {}
+    for one in found:
+        match = _UNDECLARED.search(one.message)
+        if match and match[2] and one.source_line[: one.column - 1].endswith(match[2]):
+            one = replace(one, column=one.column - len(match[2])).at_word()  # it was behind it
+        key = (one.path, one.line, one.column, match[1] or match[2]) if match else (len(once),)
+        once[key] = one  # the second may suggest another name
+    return tuple(once.values())
 
 
 def _mistake(one: Diagnostic) -> tuple[object, ...]:

@@ -32,14 +32,14 @@ def call_start(tokens: Sequence[Token]) -> int:
     while start > 1 and tokens[start - 1].text in (".", "->", "::"):
         before = start - 2
         while before > 0 and tokens[before].text in CLOSING:
-            before = _group_start(tokens, before) - 1
+            before = group_start(tokens, before) - 1
         if before < 0 or tokens[before].kind != "word":
             break
         start = before
     return start
 
 
-def _group_start(tokens: Sequence[Token], end: int) -> int:
+def group_start(tokens: Sequence[Token], end: int) -> int:
     """Return the index of the bracket that the one at `end` closes, at least 0."""
     depth = 0
     for index in range(end, -1, -1):

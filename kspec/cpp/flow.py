@@ -29,7 +29,7 @@ _THREADS = re.compile(
 )
 
 # Functions that take their arguments by value.
-_BY_VALUE = re.compile(
+BY_VALUE = re.compile(
     r"""
     (?:f?(?:abs|min|max|mod|dim|ma)|a?(?:sin|cos|tan)h?(?:pi)?|atan2|exp(?:2|10|m1)?
     |log(?:2|10|1p|b)?|r?sqrt|r?cbrt|pow|hypot|floor|ceil|trunc|round|rint|l?lrint|nearbyint
@@ -109,7 +109,7 @@ def declared_names(fragment: str) -> frozenset[str]:
         if not _is_constant(code)
         for place, word in code.words
         if (code.is_word(place - 1) or code[place - 1] in _DECLARING)
-        and not (word in KEYWORDS or _BY_VALUE.fullmatch(word))
+        and not (word in KEYWORDS or BY_VALUE.fullmatch(word))
     )
 
 
@@ -288,7 +288,7 @@ def _is_given(code: _Code, place: int, expansion: Expansion) -> bool:
         if depth < 0:
             depth, caller = 0, code[opened - 1]
             if code.is_word(opened - 1):
-                known = _BY_VALUE.fullmatch(caller) and caller not in expansion.declared
+                known = BY_VALUE.fullmatch(caller) and caller not in expansion.declared
                 if not (known or (caller in expansion.variables and caller != "asm")):
                     return True
             elif caller[-1:] in (">", ")", "]"):  # of a template, or of the result of a call

@@ -36,9 +36,10 @@ from kspec.compiler.host.unit import (
     host_unit,
     prepare_unit,
 )
-from kspec.compiler.messages import parse_log
+from kspec.compiler.messages import named_once, parse_log
 from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_standard
 from kspec.compiler.programs import run_program
+from kspec.compiler.python_words import explained
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
@@ -366,7 +367,7 @@ class _Run:
 
 
 def _error(log: str, source: CudaSource, flags: tuple[str, ...]) -> CompileError:
-    found = parse_log(_essence(log), source)
+    found = explained(named_once(parse_log(_essence(log), source)), source)
     shown = "\n".join(map(str, found))  # g++ does not show the lines
     return CompileError(shown, source.text, flags, "host", found)
 
