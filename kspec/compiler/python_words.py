@@ -14,7 +14,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kspec.cpp.brackets import CLOSING, OPENING, group_end, group_start, split_at_commas
+from kspec.cpp.brackets import (
+    expression_end,
+    expression_start,
+    group_end,
+    is_operand,
+    operand_end,
+    operand_start,
+    split_at_commas,
+)
 from kspec.cpp.flow import BY_VALUE
 from kspec.cpp.kernel_heads import kernel_heads
 from kspec.cpp.name_expressions import template_arguments
@@ -74,7 +82,6 @@ _WORDS = {"True": "true", "False": "false", "elif": "else if", **_VALUES}
 _OF_ARRAYS = frozenset(
     ["sum", "mean", "prod", "dot", "matmul", "var", "std", "len", "cumsum", "any"]
 )
-_KEYWORDS = frozenset(["return", "else", "case", "do"])
 
 _Rule = Callable[[Diagnostic, Sequence[Token], CudaSource], "Diagnostic | None"]
 
@@ -134,46 +141,9 @@ def _nearest(one: Diagnostic, tokens: Sequence[Token], *texts: str) -> int:
     return min(places, key=lambda k: abs(tokens[k].start - one.column + 1), default=-1)
 
 
-def _is_operand(tokens: Sequence[Token], place: int) -> bool:
-    """Return whether a token may end an operand."""
-    if place < 0:
-        return False
-    token = tokens[place]
-    return token.text in (")", "]") or (
-        token.kind in ("word", "number") and token.text not in _KEYWORDS
-    )
-
-
-def _operand_start(tokens: Sequence[Token], end: int) -> int:
-    """Return the index where an operand such as ``a.f(x)[i]`` begins that ends before `end`."""
-    start = end - 1
-    while start > 0:
-        if tokens[start].text in CLOSING:
-            start = group_start(tokens, start)
-            if not _is_operand(tokens, start - 1):
-                break
-            start -= 1
-        elif start > 1 and tokens[start - 1].text in (".", "->", "::"):
-            start -= 2
-        else:
-            break
-    return max(0, start)
-
-
-def _operand_end(tokens: Sequence[Token], start: int) -> int:
-    """Return the index after an operand that begins at `start`, with its sign."""
-    end = start + (start < len(tokens) and tokens[start].text in ("-", "+", "!"))
-    if end < len(tokens) and tokens[end].text in OPENING:
-        return group_end(tokens, end)
-    end += 1
-    while end < len(tokens) and tokens[end].text in (".", "->", "::", "(", "["):
-        end = group_end(tokens, end) if tokens[end].text in OPENING else end + 2
-    return min(end, len(tokens))
-
-
 def _grouped(tokens: Sequence[Token]) -> str:
     """Return the text of an operand, in brackets if it may be more than one."""
-    whole = _operand_end(tokens, 0) == len(tokens) and tokens[0].text not in "-+!"
+    whole = operand_end(tokens, 0) == len(tokens) and tokens[0].text not in "-+!"
     return spelled(tokens) if whole else f"({spelled(tokens)})"
 
 
@@ -185,7 +155,7 @@ def _power(base: Sequence[Token], exponent: Sequence[Token]) -> str:
 
 
 def _unknown_word(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say what a name of Python, or of a module of it, is called."""
+    """Explain a name of Python's, or of a module such as NumPy."""
     word = _word(_UNKNOWN, one.message)
     start = _nearest(one, tokens, word) if word else -1
     if start < 0:
@@ -220,18 +190,18 @@ def _unknown_word(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Di
 
 
 def _nan(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say what ``nan`` is called, which is a function in C."""
+    """Explain ``nan``, which is a function in C."""
     k = _nearest(one, tokens, "nan") if "const char" in one.message else -1
     is_called = [token.text for token in tokens[k + 1 : k + 2]] == ["("]
     return None if k < 0 or is_called else _instead(one, tokens[k : k + 1], _VALUES["nan"])
 
 
 def _power_operator(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say how ``x ** 2`` is written; where it compiles, a pointer is meant."""
+    """Explain ``x ** 2``; where it compiles, a pointer is meant."""
     for k in range(1, len(tokens) - 2):
         stars = [token.text for token in tokens[k : k + 2]] == ["*", "*"]
-        if stars and tokens[k].end == tokens[k + 1].start and _is_operand(tokens, k - 1):
-            start, end = _operand_start(tokens, k), _operand_end(tokens, k + 2)
+        if stars and tokens[k].end == tokens[k + 1].start and is_operand(tokens, k - 1):
+            start, end = operand_start(tokens, k), operand_end(tokens, k + 2)
             if _is_within(one, tokens[start:end]):
                 better = _power(tokens[start:k], tokens[k + 2 : end])
                 return _instead(one, tokens[start:end], better)
@@ -243,14 +213,14 @@ def _is_within(one: Diagnostic, tokens: Sequence[Token]) -> bool:
 
 
 def _conditional(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say how ``a if c else b`` is written."""
+    """Explain ``a if c else b``."""
     texts = [token.text for token in tokens]
     for k in range(1, len(tokens)):
-        if texts[k] != "if" or "else" not in texts[k:] or not _is_operand(tokens, k - 1):
+        if texts[k] != "if" or "else" not in texts[k:] or not is_operand(tokens, k - 1):
             continue
         other = texts.index("else", k)
-        start = _expression_start(tokens, k)
-        end = _expression_end(tokens, other + 1)
+        start = expression_start(tokens, k)
+        end = expression_end(tokens, other + 1)
         if other + 1 < end and set(texts[k:other]).isdisjoint(";{}"):
             parts = (tokens[k + 1 : other], tokens[start:k], tokens[other + 1 : end])
             condition, chosen, rest = map(spelled, parts)
@@ -258,22 +228,8 @@ def _conditional(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Dia
     return None
 
 
-def _expression_start(tokens: Sequence[Token], end: int) -> int:
-    start = end
-    while start and tokens[start - 1].text not in (*"=(,;{}[", "return", "+=", "-=", "*=", "/="):
-        start = group_start(tokens, start - 1) if tokens[start - 1].text in CLOSING else start - 1
-    return start
-
-
-def _expression_end(tokens: Sequence[Token], start: int) -> int:
-    end = start
-    while end < len(tokens) and tokens[end].text not in (*",;", *CLOSING):
-        end = group_end(tokens, end) if tokens[end].text in OPENING else end + 1
-    return end
-
-
 def _statement(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say how ``if c:`` and its like are written."""
+    """Explain ``if c:``, ``for k in range(n):`` and their like."""
     texts = [token.text for token in tokens]
     if ":" not in texts or "?" in texts or texts[0] not in ("if", "elif", "else", "while", "for"):
         return None
@@ -295,9 +251,9 @@ def _statement(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagn
 
 
 def _mark(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say what the marks and words of Python are that C++ has not."""
+    """Explain marks and words of Python that C++ does not have."""
     for k, token in enumerate(tokens):
-        if not (k and token.start < one.column <= token.end and _is_operand(tokens, k - 1)):
+        if not (k and token.start < one.column <= token.end and is_operand(tokens, k - 1)):
             continue
         if token.text == "#":
             return _at(one, tokens[k : k + 1], "comments of CUDA C++ begin with '//', not '#'")
@@ -311,7 +267,7 @@ def _mark(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic
 
 
 def _index(one: Diagnostic, tokens: Sequence[Token], source: CudaSource) -> Diagnostic | None:
-    """Say that parameters are elements."""
+    """Explain an index of a parameter, which is one element."""
     if not _NO_ARRAY.search(one.message):
         return None
     for k in range(1, len(tokens)):
@@ -323,11 +279,11 @@ def _index(one: Diagnostic, tokens: Sequence[Token], source: CudaSource) -> Diag
 
 
 def _integers_only(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
-    """Say what ``%`` and ``^`` of floating-point numbers are."""
+    """Explain ``%`` and ``^`` of floating-point numbers."""
     k = _nearest(one, tokens, "%", "^") if _NO_INTEGERS.search(one.message) else -1
-    if k < 1 or not _is_operand(tokens, k - 1):
+    if k < 1 or not is_operand(tokens, k - 1):
         return None
-    start, end = _operand_start(tokens, k), _operand_end(tokens, k + 1)
+    start, end = operand_start(tokens, k), operand_end(tokens, k + 1)
     left, right = tokens[start:k], tokens[k + 1 : end]
     if tokens[k].text == "^":
         better = _power(left, right)
@@ -339,7 +295,7 @@ def _integers_only(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> D
 
 
 def _ambiguous(one: Diagnostic, tokens: Sequence[Token], source: CudaSource) -> Diagnostic | None:
-    """Say which types a function takes, and which it was given."""
+    """Explain a call by the types that the function takes, and those it was given."""
     name = _word(_AMBIGUOUS, one.message)
     start = _nearest(one, tokens, name) if name else -1
     if start < 0 or tokens[start + 1 : start + 2] == [] or tokens[start + 1].text != "(":

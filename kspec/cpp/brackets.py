@@ -14,6 +14,7 @@ from kspec.cpp.tokens import Token
 _DEPTH = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
+_KEYWORDS = frozenset(["return", "else", "case", "do"])  # before an operand
 
 
 def group_end(tokens: Sequence[Token], start: int) -> int:
@@ -107,3 +108,56 @@ def outermost(tokens: Sequence[Token]) -> list[Token]:
         found.append(tokens[index])
         index = end_at(tokens, index)
     return found
+
+
+def is_operand(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a token may end an operand."""
+    if place < 0:
+        return False
+    token = tokens[place]
+    return token.text in (")", "]") or (
+        token.kind in ("word", "number") and token.text not in _KEYWORDS
+    )
+
+
+def operand_start(tokens: Sequence[Token], end: int) -> int:
+    """Return the index where an operand such as ``a.f(x)[i]`` begins that ends before `end`."""
+    start = end - 1
+    while start > 0:
+        if tokens[start].text in CLOSING:
+            start = group_start(tokens, start)
+            if not is_operand(tokens, start - 1):
+                break
+            start -= 1
+        elif start > 1 and tokens[start - 1].text in (".", "->", "::"):
+            start -= 2
+        else:
+            break
+    return max(0, start)
+
+
+def operand_end(tokens: Sequence[Token], start: int) -> int:
+    """Return the index after an operand that begins at `start`, with its sign."""
+    end = start + (start < len(tokens) and tokens[start].text in ("-", "+", "!"))
+    if end < len(tokens) and tokens[end].text in OPENING:
+        return group_end(tokens, end)
+    end += 1
+    while end < len(tokens) and tokens[end].text in (".", "->", "::", "(", "["):
+        end = group_end(tokens, end) if tokens[end].text in OPENING else end + 2
+    return min(end, len(tokens))
+
+
+def expression_start(tokens: Sequence[Token], end: int) -> int:
+    """Return the index where an expression begins that ends before `end`."""
+    start = end
+    while start and tokens[start - 1].text not in (*"=(,;{}[", "return", "+=", "-=", "*=", "/="):
+        start = group_start(tokens, start - 1) if tokens[start - 1].text in CLOSING else start - 1
+    return start
+
+
+def expression_end(tokens: Sequence[Token], start: int) -> int:
+    """Return the index after an expression that begins at `start`."""
+    end = start
+    while end < len(tokens) and tokens[end].text not in (*",;", *CLOSING):
+        end = group_end(tokens, end) if tokens[end].text in OPENING else end + 1
+    return end

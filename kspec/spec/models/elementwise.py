@@ -232,6 +232,7 @@ class ElementwiseSpec(GeneratedSpec):
         yield from rules.balanced(fragments, self.preamble, self.options)
 
     def _faults_of_meaning(self) -> Iterator[Fault]:
+        yield from super()._faults_of_meaning()
         if not self.has_core:  # whose outputs begin as zeros
             outputs, expansion = self.seen_outputs, self.expansion
             yield from never_assigned("operation", self.operation, outputs, expansion)

@@ -23,6 +23,7 @@ from kspec.spec.faults import Fault
 from kspec.spec.fields import BackwardField, SignatureField, TypesField
 from kspec.spec.gradients import rules as gradient_rules
 from kspec.spec.neighbours.windows import SizesField, size_fault
+from kspec.spec.python_slips import python_slips
 
 _NO_PARAMS = Signature()
 # Other keyword arguments of elementwise calls, and names of parameters behind them.
@@ -214,6 +215,11 @@ class GeneratedSpec(BaseSpec):
                 yield Fault(where, f"{message}; list it in 'scalars'", at_key=True)
         if self.backward is not None and accepted(info, "backward"):
             yield from gradient_rules.backward_fits(self, self.backward, self.declaration().scalars)
+
+    def _faults_of_meaning(self) -> Iterator[Fault]:
+        names = self.expansion.variables
+        for field, text in self.fragments.items():
+            yield from python_slips(field, text, names)
 
     def _view_faults(self) -> Iterator[Fault]:
         """Yield the views of arguments, which kernels with windows or core dimensions lack."""

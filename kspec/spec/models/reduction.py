@@ -135,6 +135,7 @@ class ReductionSpec(GeneratedSpec):
             yield from form_faults(self.forms, self.declaration())
 
     def _faults_of_meaning(self) -> Iterator[Fault]:
+        yield from super()._faults_of_meaning()
         yield from never_assigned("post_map", self.post_map, self.seen_outputs, self.expansion)
         yield from self._faults_of_arrays()
 
