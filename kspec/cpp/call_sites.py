@@ -17,6 +17,7 @@ import re
 # Where the line tables of images say that sources and the dialect were, on every machine.
 SOURCE_ROOT = "/kspec-source"
 DIALECT_ROOT = "/kspec-dialect"
+HOST_UNIT = "kspec_unit.cpp"  # what is compiled: around the user's text, all of it is kspec's
 _FILE = re.compile(r"\[@\d+\.\d+\]")
 _SITE = re.compile(r"\[@(\d+)\.(\d+)\]:(\d+)")
 

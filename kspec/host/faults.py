@@ -66,11 +66,13 @@ def _position(record: Any, code: bytes) -> str:
     if record.line:
         return f"{record.file.decode(errors='replace')}:{record.line}"
     # The instruction that failed has the address; a call's return address would be one further.
-    return _source_position(code, record.pc) if record.in_module else ""
+    places = [record.pc] if record.in_module else []
+    return _source_position(code, *places, *record.callers[: record.caller_count])
 
 
-def _source_position(code: bytes, offset: int) -> str:
+def _source_position(code: bytes, *offsets: int) -> str:
     # Lazy on purpose: only what has failed is looked up.
-    from kspec.host.locate import source_position
+    from kspec.host.locate import source_positions
 
-    return source_position(code, offset)
+    found = source_positions(code, offsets) if offsets else {}
+    return next((found[offset] for offset in offsets if offset in found), "")

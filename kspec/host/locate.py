@@ -2,10 +2,10 @@
 
 ::
 
-    source_position(image.code, 0x11d9)    # 'norms.cu:12'
+    source_positions(image.code, [0x11d9])    # {0x11d9: 'norms.cu:12'}
 
 The work is addr2line's or llvm-symbolizer's, called only when a kernel has failed; without them
-the answer is an empty string.
+the answer is empty.
 """
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Iterator
 
-from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT, position
-
-
-def source_position(code: bytes, offset: int) -> str:
-    """Return the source position of the instruction at `offset` of an image, or ""."""
-    return source_positions(code, [offset]).get(offset, "")
+from kspec.cpp.call_sites import DIALECT_ROOT, HOST_UNIT, SOURCE_ROOT, position
 
 
 def source_positions(code: bytes, offsets: Collection[int]) -> dict[int, str]:
@@ -73,5 +68,5 @@ def _own_positions(output: str) -> Iterator[str]:
         match = re.match(r"(.+):(\d+)", line.strip())
         if not match or match.group(2) == "0":
             continue
-        if not match.group(1).startswith((DIALECT_ROOT, "?")):
+        if not match.group(1).startswith((DIALECT_ROOT, f"{SOURCE_ROOT}/{HOST_UNIT}", "?")):
             yield position(line.removeprefix(f"{SOURCE_ROOT}/").split(" (")[0])

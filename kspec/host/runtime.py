@@ -40,6 +40,8 @@ class FaultRecord(ctypes.Structure):
         ("has_thread", ctypes.c_bool),
         ("block", ctypes.c_uint * 3),
         ("thread", ctypes.c_uint * 3),
+        ("caller_count", ctypes.c_uint),
+        ("callers", ctypes.c_ulonglong * 8),
     )
 
 

@@ -224,7 +224,9 @@ def repeat(times: int, call: Callable[[], None]) -> None:
 @pytest.mark.parametrize("modes", ["", "init,memory,race,undefined"])
 def test_a_thousand_faults_leave_nothing(modes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Looking a line up starts a process; that it works is tested elsewhere.
-    monkeypatch.setattr("kspec.host.locate.source_position", lambda code, offset: "kernel.cu:1")
+    monkeypatch.setattr(
+        "kspec.host.locate.source_positions", lambda code, offsets: dict.fromkeys(offsets, "k.cu:1")
+    )
     program = Checked(
         r"""
         extern "C" __global__ void stuck(int* x) {

@@ -12,6 +12,7 @@ from kspec.errors import HostFault, LaunchError
 from kspec.host import locate
 from kspec.host.buffers import HostBuffer, check_canaries
 
+from .checked import Checked
 from .conftest import Program, buffer_of
 
 TEXT = r"""
@@ -65,6 +66,22 @@ extern "C" __global__ void too_much_shared(int* o) {
 }
 extern "C" __global__ void forever(volatile int* x) { while (*x == 0); }
 extern "C" __global__ void forever_at_barrier(volatile int* x) { while (*x == 0) __syncthreads(); }
+#line 70 "waits.cu"
+extern "C" __global__ void add_forever(int* x) {
+  while (true)
+    atomicAdd(x, 1);
+}
+extern "C" __global__ void sleep_forever(int*) {
+  while (true)
+    __nanosleep(1000);
+}
+extern "C" __global__ void copy_forever(int* x) {
+  while (true)
+    memmove(x, x + 1, 4);
+}
+extern "C" __global__ void call(float* x, float (*f)(float)) {
+  x[0] = f(x[1]);
+}
 """
 
 
@@ -130,6 +147,42 @@ def test_load_outside_a_buffer(program, floats):
 def test_null_pointer(program):
     fault = fault_of(program, "store", 1, 64, ctypes.c_void_p(0), 0)
     assert fault.kind == "illegal-address" and "null pointer" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        (3, "address 0xc: a null pointer "),
+        (5000, "address 0x4e20: 20000 bytes after a null pointer "),
+        (-2, "address 0xfffffffffffffff8: 8 bytes before a null pointer "),
+        (1 << 19, "address 0x200000, which is in no device buffer "),
+    ],
+)
+def test_offset_from_a_null_pointer(program, index, words):
+    fault = fault_of(program, "store", 1, 64, ctypes.c_void_p(0), index)
+    assert fault.kind == "illegal-address" and f"write at {words}" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (0, "address 0x0: a null pointer"),
+        (24, "address 0x18: a null pointer"),
+        (8 << 20, "address 0x800000, where there is none"),
+        (1 << 62, "an address that no memory can have"),
+        (0x4048F5C3 << 32, "an address that no memory can have"),  # the bits of 3.14
+    ],
+)
+def test_wild_function_pointer(program, floats, function, words):
+    fault = fault_of(program, "call", 1, 1, floats[0], ctypes.c_void_p(function))
+    assert fault.kind == "illegal-address"
+    assert f"call of a function at {words} at waits.cu:83 [" in fault.message
+
+
+def test_array_in_place_of_a_function(program, floats):
+    fault = fault_of(program, "call", 1, 1, floats[0], floats[0])
+    assert "call of a function at address 0x" in fault.message
+    assert "where there is none at waits.cu:83" in fault.message
 
 
 def test_store_into_the_slack_of_a_buffer(program):
@@ -203,6 +256,19 @@ def test_too_much_static_shared_memory(program):
 def test_timeout(program, name, blocks):
     fault = fault_of(program, name, blocks, 64, np.zeros(1, np.int32), timeout=0.2)
     assert fault.kind == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("add_forever", 70), ("sleep_forever", 74), ("copy_forever", 78)]
+)
+@pytest.mark.parametrize("modes", ["", "memory", "race"])
+def test_timeout_in_a_function_of_cuda(name, line, modes):
+    program = Checked(TEXT, modes)
+    fault_of(program, "divide", 1, 1, np.ones(1, np.int32), 0)  # its place is not that of the next
+    fault = fault_of(program, name, 1, 2, np.zeros(2, np.int32), timeout=0.2)
+    assert fault.kind == "timeout"
+    places = [f"it was running at waits.cu:{line + offset} [" for offset in range(4)]
+    assert any(place in fault.message for place in places), fault.message
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_
 from kspec.compiler.programs import run_program
 from kspec.compiler.python_words import explained
 from kspec.compiler.stopped import check_not_stopped, system_errors
-from kspec.cpp.call_sites import DIALECT_ROOT, SOURCE_ROOT
+from kspec.cpp.call_sites import DIALECT_ROOT, HOST_UNIT, SOURCE_ROOT
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
 from kspec.dataclass import dataclass
 from kspec.errors import CompileError, ToolNotFoundError
@@ -248,7 +248,7 @@ def _write_sources(directory: Path, source: CudaSource, unit: PreparedUnit) -> N
 
 
 def _write(directory: Path, text: str) -> None:
-    path = directory / "kernel.cpp"
+    path = directory / HOST_UNIT
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
@@ -280,7 +280,7 @@ def _standard(options: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Run:
-    """A compiler with its flags, in a directory with a ``kernel.cpp``."""
+    """A compiler with its flags, in a directory with a `HOST_UNIT`."""
 
     name: str
     compiler: HostCompiler
@@ -291,7 +291,7 @@ class _Run:
 
     def preprocess(self) -> tuple[str, str, bool]:
         """Return the preprocessed text, the log, and whether it failed."""
-        command = [*self._front(), *self._arguments(), "-g0", "-E", "kernel.cpp"]
+        command = [*self._front(), *self._arguments(), "-g0", "-E", HOST_UNIT]
         done = self._call(command)
         return done.stdout, self._log(done), done.returncode != 0
 
@@ -319,10 +319,8 @@ class _Run:
         return text, said, failed
 
     def _compile(self) -> tuple[str, bool]:
-        """Compile and link ``kernel.cpp``; return the log and whether it failed."""
-        done = self._call(
-            [*self._front(), *self._arguments(), "-c", "-o", "kernel.o", "kernel.cpp"]
-        )
+        """Compile and link the `HOST_UNIT`; return the log and whether it failed."""
+        done = self._call([*self._front(), *self._arguments(), "-c", "-o", "kernel.o", HOST_UNIT])
         log = self._log(done)
         if done.returncode:
             return log, True
@@ -397,7 +395,9 @@ def _readable(log: str, directory: Path) -> str:
     """Remove the machine's paths and our own macros from a log."""
     log = log.replace(f"{directory}/", "")
     log = log.replace(f"{INCLUDE_DIRECTORY}/", "kspec/host/include/")
-    log = re.sub(r"^In file included from (.*\n\s+from )*kernel\.cpp.*\n", "", log, flags=re.M)
+    log = re.sub(
+        rf"^In file included from (.*\n\s+from )*{re.escape(HOST_UNIT)}.*\n", "", log, flags=re.M
+    )
     return re.sub(r"^.* note: in \w+ of macro .KSPEC_.*\n?", "", log, flags=re.M).strip()
 
 

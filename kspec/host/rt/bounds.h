@@ -499,10 +499,7 @@ static void consider_all(Nearest* nearest, const Worker* worker) {
 
 static void describe_bounds(Text* text, const Worker* worker, uintptr_t address) {
   Nearest nearest = {address, FAR_OFF, 0, 0, ""};
-  if (address < page_bytes()) {
-    text->add("address 0x%zx: a null pointer", (size_t)address);
-    return;
-  }
+  if (describe_null(text, address)) return;
   const Fiber* fiber = stack_at(worker, address);
   consider_locals(&nearest, worker->current);
   if (fiber) {

@@ -139,11 +139,8 @@ static void describe_array(Text* text, const Check* check, uintptr_t address) {
     return;
   }
   if (!nearest) {
-    if (address < page_bytes()) {
-      text->add("address 0x%zx: a null pointer", (size_t)address);
-    } else {
+    if (!describe_null(text, address))
       text->add("address 0x%zx, which is in no array argument", (size_t)address);
-    }
     return;
   }
   size_t size = nearest->end - nearest->begin;

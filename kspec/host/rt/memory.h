@@ -151,6 +151,20 @@ static bool find_damage(Fault* fault) {
   return found;
 }
 
+// How far from a null pointer an address is still an offset from it: nothing is mapped there.
+enum : uintptr_t { NULL_REACH = (uintptr_t)1 << 20 };
+
+// Say that an address is null, or an offset from it; false when it is neither.
+static bool describe_null(Text* text, uintptr_t address) {
+  bool before = address + NULL_REACH < address;
+  if (address >= NULL_REACH && !before) return false;
+  text->add("address 0x%zx: ", (size_t)address);
+  if (before || address >= page_bytes())
+    text->add("%zu bytes %s ", (size_t)(before ? -address : address), before ? "before" : "after");
+  text->add("a null pointer");
+  return true;
+}
+
 // Say where an address lies relative to the nearest buffer. Runs in a signal handler: the lock is
 // only tried, because the interrupted thread might hold it.
 static void describe_address(Text* text, uintptr_t address) {
@@ -181,11 +195,8 @@ static void describe_address(Text* text, uintptr_t address) {
     pthread_mutex_unlock(&buffers_mutex);
   }
   if (nearest) return;
-  if (address < page_bytes()) {
-    text->add("address 0x%zx: a null pointer", (size_t)address);
-  } else {
+  if (!describe_null(text, address))
     text->add("address 0x%zx, which is in no device buffer", (size_t)address);
-  }
 }
 
 }  // namespace kspec_host

@@ -101,7 +101,21 @@ static bool asks_impossible_address(const siginfo_t* info, const ucontext_t* con
   return !is_canonical(operand_address(one, context));
 }
 
+// Whether the interrupted instruction goes on where no memory can be: it calls, jumps or returns.
+static bool goes_to_impossible_address(const ucontext_t* context) {
+  uintptr_t place = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+  if (!is_canonical(place)) return true;
+  const Instruction one = read_instruction((const unsigned char*)place);
+  if (!one.plain) return false;
+  if (*one.opcode == 0xC3) return true;
+  unsigned operation = one.opcode[1] >> 3 & 7;
+  return *one.opcode == 0xFF && (operation == 2 || operation == 4) &&
+         (one.opcode[1] >> 6 == 3 || is_canonical(operand_address(one, context)));
+}
+
 #else
+
+static bool goes_to_impossible_address(const ucontext_t*) { return false; }
 
 // Other processors report such addresses as they report all others.
 static bool asks_impossible_address(const siginfo_t*, const ucontext_t*) { return false; }

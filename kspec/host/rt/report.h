@@ -32,10 +32,14 @@ struct Text {
 };
 
 // Begin to record a fault. Returns null when the launch already has one, else the record with the
-// job's mutex held: fill it in, then call end_fault().
-static Fault* begin_fault(Worker* worker, const char* kind) {
+// job's mutex held: fill it in, then call end_fault(). Null, too, without waiting for the mutex.
+static Fault* begin_fault(Worker* worker, const char* kind, bool waits = true) {
   Job* job = worker->job;
-  pthread_mutex_lock(&job->mutex);
+  if (waits) {
+    pthread_mutex_lock(&job->mutex);
+  } else if (pthread_mutex_trylock(&job->mutex)) {
+    return nullptr;
+  }
   if (has_failed(job)) {
     pthread_mutex_unlock(&job->mutex);
     return nullptr;

@@ -71,6 +71,7 @@ static int finish(Launch* launch) {
   int outcome = 0, cancel = job->cancel;
   if (has_failed(job) && !job->fault.kind[0]) {
     bool late = cancel == CANCEL_TIMEOUT;
+    memset(&job->fault, 0, sizeof job->fault);  // the rest of it is the last launch's
     snprintf(job->fault.kind, sizeof job->fault.kind, late ? "timeout" : "interrupted");
     snprintf(job->fault.message, sizeof job->fault.message,
              late ? "the kernel did not finish in time" : "interrupted");

@@ -58,28 +58,34 @@ static const char* access_name(const ucontext_t* context) {
 #endif
 }
 
-// The place in the module from which something else was called: the first return address on the
-// stack that looks like one.
-static uintptr_t calling_place(const ucontext_t* context, const Worker* worker, uintptr_t pc) {
-  if (worker->overflow_at) return worker->overflow_at - 1;
+// The places in the module from which an interrupted function was called: what looks like return
+// addresses on the stack. Returns how many there are, of the innermost.
+static unsigned calling_places(const ucontext_t* context, const Worker* worker,
+                               unsigned long long* places, unsigned most) {
+  unsigned count = 0;
+  const ModuleText& text = worker->job->text;
+  if (worker->overflow_at) places[count++] = worker->overflow_at - 1 - text.load_address;
 #if defined(__x86_64__)
   const Fiber* fiber = worker->current;
-  const ModuleText& text = worker->job->text;
   uintptr_t stack = (uintptr_t)context->uc_mcontext.gregs[REG_RSP] & ~(uintptr_t)7;
-  if (text.holds(pc) || !fiber) return pc;
+  if (!fiber) return count;
   uintptr_t begin = (uintptr_t)fiber->stack + page_bytes(), end = begin + STACK_BYTES;
-  for (unsigned i = 0; i < 512 && stack >= begin && stack < end; i++, stack += 8)
-    if (text.holds(*(const uintptr_t*)stack)) return *(const uintptr_t*)stack - 1;
+  for (unsigned i = 0; i < 512 && count < most && stack >= begin && stack < end; i++, stack += 8)
+    if (text.holds(*(const uintptr_t*)stack))
+      places[count++] = *(const uintptr_t*)stack - 1 - text.load_address;
 #else
-  (void)context, (void)worker;
+  (void)context;
 #endif
-  return pc;
+  return count;
 }
 
-static void set_fault_position(Fault* fault, Worker* worker, uintptr_t pc) {
+static void set_fault_position(Fault* fault, Worker* worker, const ucontext_t* context) {
   const Job* job = worker->job;
+  uintptr_t pc = program_counter(context);
   fault->in_module = job->text.holds(pc);
   fault->pc = fault->in_module ? pc - job->text.load_address : pc;
+  fault->caller_count = calling_places(context, worker, fault->callers,
+                                       sizeof fault->callers / sizeof *fault->callers);
   worker->entry(WHICH_THREAD, &worker->block);  // threadIdx is a variable of the module
   set_fault_thread(fault, worker, worker->block.thread);
 }
@@ -95,12 +101,19 @@ static bool is_division_trap(const ucontext_t* context) {
 #endif
 }
 
+// Whether the next instruction is where no code is: a wild pointer to a function was called.
+static bool calls_wildly(const siginfo_t* info, const ucontext_t* context) {
+  if (info->si_code == SI_KERNEL) return goes_to_impossible_address(context);
+  return (uintptr_t)info->si_addr == program_counter(context);
+}
+
 static const char* fault_kind(int number, const siginfo_t* info, bool in_guard,
                               const ucontext_t* context) {
   if (number == SIGFPE) return "integer-division";
   if (number == SIGILL && is_division_trap(context)) return "integer-division";
   if (number == SIGILL) return "trap";
   if (in_guard) return "stack-overflow";
+  if (calls_wildly(info, context)) return "illegal-address";
   if (asks_impossible_address(info, context)) return "illegal-address";
   // A general protection fault: no page is involved.
   if (info->si_code == SI_KERNEL) return "misaligned-address";
@@ -132,6 +145,14 @@ static void describe_signal(Text* text, const char* kind, const siginfo_t* info,
     text->add("a thread used more than %u KiB of stack", (unsigned)STACK_BYTES / 1024);
   } else if (!strcmp(kind, "misaligned-address")) {
     text->add("vector access to a misaligned address");
+  } else if (calls_wildly(info, context)) {
+    text->add("call of a function at ");
+    uintptr_t address = (uintptr_t)info->si_addr;
+    if (info->si_code == SI_KERNEL) {
+      text->add("an address that no memory can have");
+    } else if (!describe_null(text, address)) {
+      text->add("address 0x%zx, where there is none", (size_t)address);
+    }
   } else if (asks_impossible_address(info, context)) {
     text->add("access to an address that no memory can have: the index is far out of bounds");
   } else {
@@ -176,8 +197,7 @@ static void on_fault(int number, siginfo_t* info, void* raw) {
   if (Fault* fault = begin_fault(worker, kind)) {
     Text text(fault->message, sizeof fault->message);
     describe_signal(&text, kind, info, worker, context);
-    uintptr_t pc = program_counter(context);
-    set_fault_position(fault, worker, calling_place(context, worker, pc));
+    set_fault_position(fault, worker, context);
     end_fault(worker);
   }
   return_into_main(context, worker);
@@ -201,7 +221,8 @@ static void signal_workers() {
 
 // Stops a kernel even while it spins. The program counter is changed only inside the module's own
 // text, where this thread can not hold a lock of the runtime or of libc; elsewhere the flag is
-// enough, because the scheduler and the block loop look at it.
+// enough, because the scheduler and the block loop look at it. Then the lock of the record is only
+// tried, because the interrupted thread might hold it.
 static void on_cancel(int number, siginfo_t*, void* raw) {
   Job* job = __atomic_load_n(&cancellable_job, __ATOMIC_ACQUIRE);
   if (!job) return;
@@ -215,19 +236,18 @@ static void on_cancel(int number, siginfo_t*, void* raw) {
   Worker* worker = this_worker;
   if (!cancel) return;
   ucontext_t* context = (ucontext_t*)raw;
-  uintptr_t pc = program_counter(context);
-  if (!worker || !worker->running || worker->job != job || !job->text.holds(pc)) {
-    __atomic_store_n(&job->failed, 1, __ATOMIC_RELEASE);
-    return;
-  }
-  if (Fault* fault = begin_fault(worker, cancel == CANCEL_TIMEOUT ? "timeout" : "interrupted")) {
+  bool ours = worker && worker->running && worker->job == job && worker->current;
+  bool in_text = ours && job->text.holds(program_counter(context));
+  const char* kind = cancel == CANCEL_TIMEOUT ? "timeout" : "interrupted";
+  if (Fault* fault = ours ? begin_fault(worker, kind, in_text) : nullptr) {
     snprintf(fault->message, sizeof fault->message,
              cancel == CANCEL_TIMEOUT ? "the kernel did not finish in time; it was running"
                                       : "interrupted while running");
-    set_fault_position(fault, worker, pc);
+    set_fault_position(fault, worker, context);
     end_fault(worker);
   }
-  return_into_main(context, worker);
+  __atomic_store_n(&job->failed, 1, __ATOMIC_RELEASE);
+  if (in_text) return_into_main(context, worker);
 }
 
 // ------------------------------------------------------------------------- installing

@@ -88,6 +88,8 @@ struct Fault {
   bool in_module;
   bool has_thread;
   unsigned block[3], thread[3];
+  unsigned caller_count;
+  unsigned long long callers[8];  // calls that lead to pc, innermost first, as offsets like it
 };
 
 // Where the running module's code is.
