@@ -67,7 +67,7 @@ def call_kernel(
     values = [tracer.operand(one, name)[0] for one in args]
     types = [NUMBER if is_number(one) else Abstract(None, one.dtype) for one in values]
     try:
-        binding = bind_types(spec.declaration(), types, advice="numbers do not")
+        binding = bind_types(spec.declaration(), types, advice="")
     except ArgumentTypeError as error:
         refuse(str(error))
     bound = dict(binding)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Binding = tuple[tuple[str, str], ...]
 
-GIVE_AN_ARRAY = "scalars do not, so give an output array, or a NumPy or device array as input"
+GIVE_THE_OUTPUT = "give the output array"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def infer(
     keepdims: bool = False,
     size: object = -1,
     neighbours: BoundNeighbours | None = None,
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
     """Return the types of a call of an elementwise or reduction kernel.
@@ -244,7 +244,7 @@ def bind_types(
     declaration: GeneratedDeclaration,
     inputs: Sequence[Abstract],
     outputs: Sequence[Abstract] = (),
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
 ) -> Binding:
     """Bind the placeholders: outputs decide first, then inputs; numbers take no part.
 
@@ -288,13 +288,25 @@ def bind_types(
             )
     for letter in declaration.placeholders:
         if letter not in bound:
-            users = ", ".join(param.name for param in declaration.params if param.type == letter)
-            raise UnboundPlaceholderError(
-                f"{declaration.name}: no array decides the type {letter} (of {users}); {advice}"
-            )
+            raise _undecided(declaration, letter, advice)
     if any(dtype == dtypes.TEXTURE.name for dtype, _ in bound.values()):
         _check_textures(declaration, inputs, outputs, bound)
     return tuple((letter, bound[letter][0]) for letter in declaration.placeholders)
+
+
+def _undecided(
+    declaration: GeneratedDeclaration, letter: str, advice: str
+) -> UnboundPlaceholderError:
+    users = ", ".join(param.name for param in declaration.params if param.type == letter)
+    number = next((param.name for param in declaration.inputs if param.type == letter), "")
+    ways = [f"numbers do not, so pass an array for {number}"] if number else []
+    ways += [advice] if advice and users != number else []
+    if not number:
+        ways.append(f"declare {users} with the type of an input")
+    way = ", or ".join(ways)
+    return UnboundPlaceholderError(
+        f"{declaration.name}: no array decides the type {letter} (of {users}); {way}"
+    )
 
 
 def _mismatch(declaration: GeneratedDeclaration, message: str) -> ArgumentTypeError:

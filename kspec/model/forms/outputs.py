@@ -25,7 +25,7 @@ from kspec.model.dtypes import lookup
 from kspec.model.forms.kinds import BY_KEY, SCAN, SEGMENTS, WINDOW, WITH_EMPTY, check_form
 from kspec.model.forms.sliding import SlidingAxis, WindowPiece, bind_window
 from kspec.model.infer import (
-    GIVE_AN_ARRAY,
+    GIVE_THE_OUTPUT,
     Abstract,
     Inferred,
     bind_types,
@@ -65,7 +65,7 @@ def infer_scan(
     axis: object = -1,
     exclusive: object = False,
     reverse: object = False,
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
     """Return the types of a scan; parameters and errors as for `infer`.
@@ -105,7 +105,7 @@ def infer_segments(
     bounds: Abstract,
     outputs: Sequence[Abstract] = (),
     *,
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
     """Return the types of a reduction of segments; parameters and errors as for `infer`.
@@ -151,7 +151,7 @@ def infer_by_key(
     *,
     n: object,
     deterministic: object = True,
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> Inferred:
     """Return the types of a reduction by key; parameters and errors as for `infer`.
@@ -230,7 +230,7 @@ def infer_window(
     boundary: object = VALID,
     step: object = 1,
     pieces: Sequence[WindowPiece] = (),
-    advice: str = GIVE_AN_ARRAY,
+    advice: str = GIVE_THE_OUTPUT,
     broadcast: Callable[[Sequence[Shape]], Shape] = broadcast_shapes,
 ) -> tuple[Inferred, tuple[SlidingAxis, ...]]:
     """Return the types of a reduction of windows, and the axes along which they slide.

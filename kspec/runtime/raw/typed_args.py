@@ -73,7 +73,11 @@ def bind_parameters(
                 )
     for letter in letters:
         if letter not in bound:
-            raise UnboundPlaceholderError(f"{name}: no array decides the type {letter}")
+            users = ", ".join(param.name for param in params if param.type == letter)
+            raise UnboundPlaceholderError(
+                f"{name}: no array decides the type {letter} (of {users}); "
+                "numbers do not, so pass an array"
+            )
     return {letter: bound[letter] for letter in letters}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,19 @@ class TestTypes:
         assert str(caught.value).startswith("cast: no array decides the type T (of y)")
         with pytest.raises(kspec.UnboundPlaceholderError):
             CAST(np.float32(3), place.zeros(3))
+
+    @pytest.mark.parametrize(
+        ("signature", "message"),
+        [
+            (("T x, U z", "U y"), "type U (of z, y); numbers do not, so pass an array for z, or"),
+            (("T x, U z", "T y"), "type U (of z); numbers do not, so pass an array for z"),
+            (("T x, float32 z", "U y"), "type U (of y); give the output array, or declare y with"),
+        ],
+    )
+    def test_what_decides_a_placeholder(self, signature: tuple[str, str], message: str) -> None:
+        kernel = kspec.ElementwiseKernel(*signature, "y = x + z", "undecided")
+        with pytest.raises(kspec.UnboundPlaceholderError, match=re.escape(message)):
+            kernel(np.ones(3, "float32"), 2)
 
     def test_two_placeholders_convert(self, device: ArrayDevice) -> None:
         z = device.empty(4, "int32")
