@@ -18,9 +18,10 @@ from typing import Any
 
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.libraries.registry import Library
+from kspec.runtime.memory.handle import Handle
 
 
-class Bound:
+class Bound(Handle):
     """A bound call, from ``kernel.bind(...)``; calling it launches the kernel and nothing else.
 
     Threads may share it.
@@ -45,6 +46,8 @@ class Bound:
     """
 
     __slots__ = ("_again", "_buffers", "_counted", "_in_full", "result")
+
+    instead = "copy the kernel and its arguments, and bind them again"
 
     def __init__(
         self,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -218,6 +221,16 @@ class TestRaw:
         both()
         both()
         assert x.tolist() == [32, 32, 32]
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_is_not_copied(copied: Callable[[Any], Any]) -> None:
+    x = np.zeros(4, "float32")
+    raw = kspec.RawKernel(CODE, "step").bind((1,), (4,), (x, np.float32(1)))
+    for call in (raw, OUTSIDE.bind(np.zeros(4, "int32"), np.zeros(4, "int32"))):
+        message = "a Bound refers to memory of one process .* copy the kernel and its arguments"
+        with pytest.raises(kspec.ArgumentTypeError, match=message):
+            copied(call)
 
 
 class TestChecks:
