@@ -167,6 +167,15 @@ def balanced(
             yield Fault((field,), found[1], found[0])
 
 
+def ends_its_line(fragments: Mapping[str, str]) -> Iterator[Fault]:
+    """Check that no fragment takes the line behind it, which is none of its own, into its last."""
+    for field, text in fragments.items():
+        last = len(text.rstrip(" \t")) - 1
+        if text[last : last + 1] == "\\":
+            message = "ends with a backslash, which continues its last line; leave it out"
+            yield Fault((field,), message, last, 1)
+
+
 def around_the_loop(loop_prep: str, after_loop: str) -> dict[str, str]:
     """Return the fragments around a loop to check one by one: none if one closes the other."""
     if not unbalanced(f"{loop_prep}\n{after_loop}"):

@@ -409,6 +409,17 @@ def test_expressions_are_whole(field: str, text: str) -> None:
         reduction(**{field: text})
 
 
+@pytest.mark.parametrize("field", ["map", "reduce", "identity", "post_map", "preamble"])
+@pytest.mark.parametrize("text", ["a \\", "a // \\", "a \\ \t", "\\"])
+def test_no_fragment_continues_in_the_next_line(field: str, text: str) -> None:
+    message = f"{field}: ends with a backslash, which continues its last line; leave it out"
+    with pytest.raises(SpecError, match=message):
+        reduction(**{field: text})
+    with pytest.raises(SpecError, match=message.replace(field, "loop_prep")):
+        elementwise(loop_prep=text)
+    assert reduction(map="a + \\\n a").map == "a + \\\n a"
+
+
 @pytest.mark.parametrize("text", ["a++", "a--", "1.", "pi<T>", "a // +", "a /* + */", "'+'"])
 def test_whole_expressions(text: str) -> None:
     assert reduction(map=text).map == text

@@ -169,6 +169,7 @@ def _expression(spec: Differentiable, where: tuple[str, str], text: str) -> Iter
     for check in (
         rules.balanced({"text": text}, spec.preamble, spec.options),
         rules.expressions(text=text),
+        rules.ends_its_line({"text": text}),
     ):
         for fault in check:
             yield Fault(where, fault.message, fault.offset, fault.length)

@@ -225,6 +225,7 @@ class ElementwiseSpec(GeneratedSpec):
             # In a file it was forgotten: outputs would keep what is in their memory.
             yield from rules.not_empty(operation=self.operation)
         yield from rules.raw_views_exist(self.params, self.fragments)
+        yield from rules.ends_its_line(self.fragments | {"preamble": self.preamble})
         if accepted(info, "inputs", "outputs", "windows", "sizes", "samples"):
             yield from self._window_faults()
         fragments = {"preamble": self.preamble, "operation": self.operation}

@@ -125,6 +125,7 @@ class ReductionSpec(GeneratedSpec):
         yield from rules.expressions(map=self.map, reduce=self.reduce, identity=self.identity or "")
         fragments |= {"preamble": self.preamble, "identity": self.identity or ""}
         yield from rules.balanced(fragments, self.preamble, self.options)
+        yield from rules.ends_its_line(fragments)
         if accepted(info, "inputs", "outputs", "sizes"):
             yield from self._size_faults({"map": self.map, "post_map": self.post_map})
             yield from self._core_faults()
