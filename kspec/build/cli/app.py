@@ -148,7 +148,11 @@ app = typer.Typer(
 
 Project = Annotated[
     Path | None,
-    typer.Option("--project", metavar="DIR", help="Folder of pyproject.toml; default: this one."),
+    typer.Option(
+        "--project",
+        metavar="DIR",
+        help="Folder of pyproject.toml; default: the nearest one, from here upwards.",
+    ),
 ]
 
 
