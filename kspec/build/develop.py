@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from kspec import config
 from kspec.build import watch
 from kspec.build.atomic_replace import locked
-from kspec.build.load import import_path
 from kspec.build.stamp import write_stamp
 from kspec.errors import ManifestError, ToolNotFoundError
 from kspec.files import system_refusals
@@ -69,10 +68,9 @@ def watch_package(settings: Settings) -> None:
 
 def _watched(settings: Settings) -> tuple[str, str, str, str]:
     """Return the arguments of `kspec.build.watch.watch` for a project's package."""
-    package = settings.package_folder
-    place = import_path(package)
-    root = package.parents[place.count("/")]
-    return place.replace("/", "."), str(settings.project), str(package), str(root)
+    package, name = settings.package_folder, settings.import_name
+    root = package.parents[name.count(".")]
+    return name, str(settings.project), str(package), str(root)
 
 
 def refresh(project: Path) -> None:

@@ -91,6 +91,13 @@ class Settings:
         """Last part of the name that the package is imported by."""
         return PurePosixPath(self.package).name
 
+    @property
+    def import_name(self) -> str:
+        """The name that the package is imported by: ``toy._kernels`` for ``src/toy/_kernels``."""
+        from kspec.build.load import import_path
+
+        return import_path(self.package_folder).replace("/", ".")
+
 
 @dataclass(frozen=True)
 class SettingProblem:

@@ -175,6 +175,26 @@ def test_what_is_printed_makes_the_array_that_was_used(operand: ArrayArgument) -
     assert (array.dtype, array.shape, array.strides) == (made.dtype, made.shape, made.strides)
 
 
+@given(
+    st.lists(st.sampled_from([0.0, -0.0, np.nan, np.inf, 2.5]), min_size=1, max_size=5),
+    st.integers(1, 30),
+    st.integers(0, 99),
+)
+def test_elements_that_repeat_are_printed_once(few: list[float], times: int, size: int) -> None:
+    for pattern in (tuple(few) * times, (*few, *(few[-1:] * times))):
+        printed = Values(pattern).source((size,), "float64")
+        made = eval(printed, {"np": np})
+        np.testing.assert_array_equal(made, np.resize(pattern, (size,)))
+        np.testing.assert_array_equal(np.signbit(made), np.signbit(np.resize(pattern, (size,))))
+        assert printed.count("inf") <= len(few) and len(printed) < 100
+
+
+def test_bounds_of_segments_are_short() -> None:
+    assert Values((0,) * 100).source((100,), "int64") == "np.resize([0], (100,))"
+    found = Values((0, *(5,) * 99, 7)).source((101,), "int64")
+    assert found == "np.resize([0, *[5] * 99, 7], (101,))"
+
+
 def test_blocks_and_views() -> None:
     layout = ArrayLayout((1, 0), (1, 0), (2, -3))
     assert layout.block((4, 5)) == (15, 9)
@@ -313,9 +333,15 @@ def test_the_command(run, toy: Path) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_what_the_command_prints_can_be_pasted(run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["generated/toy_kernels", "generated/toy/parts/_kernels"])
+def test_what_the_command_prints_can_be_pasted(run, tmp_path: Path, package: str) -> None:
     wrong = SQUARES.replace('reference = "x * x"', 'reference = "x * np.abs(x)"')
     toy = write_project(tmp_path, squares=wrong)
+    settings = toy / "pyproject.toml"
+    settings.write_text(settings.read_text().replace("generated/toy_kernels", package))
+    for parent in (toy / package).parents[: package.count("/") - 1]:
+        parent.mkdir(parents=True, exist_ok=True)
+        (parent / "__init__.py").touch()
     code, out, err = run("test", "square", "total", "--project", toy, "--device", "host")
     assert code == 1
     assert "kspec: 1 of 2 fail" in err and "# squares.square on host fails:" in out

@@ -150,7 +150,7 @@ def _kernels(plan: BuildPlan, unit: Unit) -> Iterator[Kernel]:
             tuple(_arguments(spec)),
             tuple(_coverage(spec)),
             ", ".join(unit.archs),
-            Code(_example(plan.settings.package_name, unit, spec, function), "python"),
+            Code(_example(plan.settings.import_name, unit, spec, function), "python"),
             str(SpecLocation.of(unit.spec_file, spec)),
             Code(texts[spec.name], "toml"),
             Code(source, "cuda"),

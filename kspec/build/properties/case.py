@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from kspec.runtime.driver.device import Device
 from kspec.runtime.memory import device_array as arrays
 from kspec.runtime.memory import numpy_dtype
 from kspec.spec.models import RawSpec, Spec
+
+_ALIKE = 3  # so many equal neighbours are written out
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -84,7 +87,7 @@ class Values:
 
     def _unsorted_source(self, shape: Shape, dtype: str) -> str:
         if self.pattern:
-            return f"np.resize({literal(list(self.pattern))}, {shape})"
+            return f"np.resize({_shortest(self.pattern)}, {shape})"
         generator = f"np.random.default_rng({self.seed})"
         if dtypes.lookup(dtype).kind in "iub":
             return (
@@ -94,6 +97,22 @@ class Values:
             uniform = f"random.uniform({self.low}, {self.high}, {shape})"
             return f"(lambda random: {uniform} + 1j * {uniform})({generator})"
         return f"{generator}.uniform({self.low}, {self.high}, {shape})"
+
+
+def _shortest(pattern: tuple[Any, ...]) -> str:
+    """Return Python for the fewest elements that make the same when they are repeated.
+
+    >>> _shortest((1, 2, 1, 2)), _shortest((0, 7, 7, 7, 7, 7))
+    ('[1, 2]', '[0, *[7] * 5]')
+    """
+    shown = [literal(one) for one in pattern]  # tells -0.0 from 0.0, and NaN is NaN
+    count = len(pattern)
+    periods = (n for n in range(1, count) if count % n == 0 and shown == shown[:n] * (count // n))
+    written: list[str] = []
+    for text, alike in groupby(shown[: next(periods, count)]):
+        times = len([*alike])
+        written += [text] * times if times <= _ALIKE else [f"*[{text}] * {times}"]
+    return f"[{', '.join(written)}]"
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ def subjects(plan: BuildPlan, package: ModuleType, names: Sequence[str] = ()) ->
                 name = f"{unit.stem}.{context.name}{end}"
                 called = getattr(function, form) if end else function
                 kernel = module_of(module).kernel(spec.name)
-                package_name = plan.settings.package_name
+                package_name = plan.settings.import_name
                 place = plan.settings.project, unit.spec_file.path
                 found.append(Subject(name, spec, called, package_name, kernel, form, *place))
     unknown = [name for name in names if name not in known]
