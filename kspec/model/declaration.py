@@ -393,7 +393,7 @@ class RawDeclaration:
     def sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the parameters that are read, and of those that are written."""
         params = self.params or ()
-        written = [param.name for param in params if param.pointer and not param.const]
+        written = [param.name for param in params if param.is_written]
         return tuple(one.name for one in params if one.name not in written), tuple(written)
 
 

@@ -106,6 +106,11 @@ class CParam:
         """Whether the type is bound at the call."""
         return len(self.type) == 1
 
+    @property
+    def is_written(self) -> bool:
+        """Whether a kernel may write to what it points to."""
+        return self.pointer and not self.const
+
     def __str__(self) -> str:
         star = "*" if self.pointer and not self.type.endswith("&") else ""
         qualified = f"{'const ' if self.const else ''}{self.type}{star}"

@@ -389,7 +389,7 @@ def _written(
     """Return the argument that holds the result; none if the function returns it."""
     if spec.returns:
         return ()
-    writable = [param.name for param in params.values() if param.pointer and not param.const]
+    writable = [param.name for param in params.values() if param.is_written]
     if spec.params is None:
         writable = [str(one) for one in order if isinstance(values.get(str(one)), np.ndarray)]
     if not writable:

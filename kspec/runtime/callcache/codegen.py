@@ -42,7 +42,7 @@ class ArgumentCode:
     written : bool
         Whether the kernel writes to it, so that it must not be read-only.
     varies : bool
-        Whether that is so of some calls only; plans know which.
+        Whether only the plan of a call knows if the kernel writes to it.
     packed : str
         Value for the parameter buffer, with ``{p}`` for the address and ``{convert}`` for the
         plan's conversion to bytes.
@@ -420,12 +420,12 @@ def _launch(calls: CallType) -> list[str]:
     returned = {"none": "None", "one": "".join(outputs), "tuple": f"({', '.join((*outputs, ''))})"}
     return _indented(
         [
+            *_wrote(calls),
             "code = buffer.launch()",
             "if code: plan.relaunch(buffer, code)",
             # Another thread may have given back one that holds the same.
             "if free.setdefault(now, buffer) is not buffer: plan.spare(buffer)",
             *_afterwards(calls),
-            *_wrote(calls),
             f"return {returned[calls.returned]}",
         ],
         1,
@@ -448,7 +448,7 @@ def _wrote(calls: CallType) -> list[str]:
     """Return the lines that record writes to arrays."""
     lines = []
     for number, one in enumerate(calls.code):
-        if one.access is not None and one.written and one.access.wrote:
+        if one.access is not None and (one.written or one.varies) and one.access.wrote:
             condition = f"if plan.written[{number}]: " if one.varies else ""
             lines.append(condition + one.access.wrote)
     return lines

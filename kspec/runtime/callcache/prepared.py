@@ -124,13 +124,13 @@ class Prepared:
         if self.kernel is None:
             return self.finished()
         parameters, launch = self.parameters(), self.launch
+        for library, array in self.counted(self.given):  # first: it may write half and fault
+            library.wrote(array)
         if not self.scratch:
             self.kernel.launch(launch, PackedParameters([self.first(0), *parameters]))
         else:
             self._run_with_scratch(self.kernel, parameters)
         after_launch(self.device, launch.stream, owners_of(self.operands), self.named)
-        for library, array in self.counted(self.given):
-            library.wrote(array)
         return self.finished()
 
     def _run_with_scratch(self, kernel: LoadedKernel, parameters: Sequence[bytes]) -> None:

@@ -80,10 +80,10 @@ class Bound(Handle):
                 key, buffer = buffers.free.popitem()
             except KeyError:
                 key, buffer = object(), buffers.fresh()
+            for library, array in self._counted:
+                library.wrote(array)
             code = buffer.launch()
             if code:
                 buffers.relaunch(buffer, code)
             buffers.free[key] = buffer
-            for library, array in self._counted:
-                library.wrote(array)
         return self.result

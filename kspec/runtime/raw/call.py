@@ -255,7 +255,7 @@ class RawCaller(GridKernel, KernelAttributes):
         params = self._params
         bound: dict[str, str] = {}
         types: tuple[str, ...]
-        written: tuple[bool, ...] = ()
+        written: tuple[bool, ...]
         if params is None:
             parameters = tuple(pack_undeclared(operand, device) for operand in operands)
         else:
@@ -266,10 +266,12 @@ class RawCaller(GridKernel, KernelAttributes):
                 for param, operand in zip(params, operands, strict=True)
             )
             types = tuple(number_type(param, known) for param in params)
-            written = tuple(param.pointer and not param.const for param in params)
+            written = tuple(param.is_written for param in params)
         symbol = RawSymbol(self._expression(bound, device, operands, template))
         if params is None:
-            types = tuple(map(self._read_types(symbol).packed_type, range(len(operands))))
+            read = self._read_types(symbol)
+            types = tuple(map(read.packed_type, range(len(operands))))
+            written = tuple(map(read.may_write, range(len(operands))))
         return Choice(symbol, self._loader, parameters, types, written, self._cooperative)
 
     def _adjusted(self, launch: Launch) -> Launch:
@@ -304,7 +306,8 @@ class RawCaller(GridKernel, KernelAttributes):
         if access is None:
             return _code_of_value(value, is_declared=param is not None)
         if param is None:
-            return ArgumentCode.of_array(access, "exact" if self._chooses else "bare")
+            key = "exact" if self._chooses else "bare"
+            return ArgumentCode.of_array(access, key, varies=True)
         # Arrays of one element are values of parameters that are not pointers.
         if not param.pointer:
             return None

@@ -73,7 +73,7 @@ class Choice:
     types : tuple of str
         Dtypes that numbers are converted to; empty for everything else.
     written : tuple of bool
-        Whether the kernel writes to the memory of an argument; empty if that is not declared.
+        Whether the kernel may write to the memory of an argument.
     cooperative : bool
         Whether all blocks must be resident.
     is_stale : callable or None
@@ -84,7 +84,7 @@ class Choice:
     loader: KernelLoader
     parameters: tuple[bytes, ...]
     types: tuple[str, ...]
-    written: tuple[bool, ...] = ()
+    written: tuple[bool, ...]
     cooperative: bool = False
     is_stale: Callable[[], bool] | None = None
 
@@ -121,10 +121,10 @@ class PreparedRaw:
 
     def run(self) -> None:
         """Launch the kernel once."""
+        for library, array in self.counted():  # first: it may write half and fault
+            library.wrote(array)
         self.kernel.launch(self.launch, PackedParameters(self.parameters))
         after_launch(self.device, self.launch.stream, owners_of(self.operands), self.named)
-        for library, array in self.counted():
-            library.wrote(array)
 
     def counted(self) -> list[tuple[Library, Any]]:
         """Return the arrays that are written to whose libraries want to know."""
@@ -287,7 +287,7 @@ class GridPlan(Ordered, ParameterBuffers):
     Attributes
     ----------
     written : tuple of bool
-        Whether the kernel writes to the memory of an argument.
+        Whether the kernel may write to the memory of an argument.
     """
 
     __slots__ = ("convert", "device", "guard", "refuses", "written")

@@ -77,6 +77,14 @@ class ReadTypes:
         param = self.param(number)
         return "uint64" if param is not None and param.pointer else self.type(number)
 
+    def may_write(self, number: int) -> bool:
+        """Return whether a kernel may write to an array: unless it is a pointer to what is const.
+
+        Arrays of parameters that are not known count as written to.
+        """
+        param = self.param(number)
+        return param is None or not param.pointer or param.is_written
+
     def takes_address(self, number: int) -> bool:
         """Return whether a structured array of one element is an array like all others.
 

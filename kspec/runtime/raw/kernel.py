@@ -68,7 +68,8 @@ class RawKernel(RawCaller):
         Declared C parameters, such as ``"const float* x, float* y, int n"``. Calls are checked
         against them and numbers converted to them; ``"float* y = nullptr"`` may be None. Without
         them, arguments are packed by CuPy's rules, and compared with the text as far as it shows
-        their types.
+        their types. A kernel may write to the arrays behind pointers that are not ``const``, and
+        PyTorch's autograd is told so; ``const`` here says that it does not.
 
     Raises
     ------

@@ -151,6 +151,7 @@ class CUDAarray(Handle):
         if view.readonly:
             raise ArgumentTypeError("the array is written to, but it is read-only")
         self._copy(arr, library, view, stream, into_array=False, wait=stream is None)
+        library.wrote(arr)
 
     def _viewed(self, arr: Any) -> tuple[Library, ArrayView]:
         library = library_of(arr)

@@ -163,7 +163,7 @@ def returns_fit(
         where, param = ("returns", name), known.get(name)
         message = ""
         if param is None:
-            have = ", ".join(one.name for one in params if one.pointer and not one.const) or "none"
+            have = ", ".join(one.name for one in params if one.is_written) or "none"
             message = f"{name!r} is not a parameter of this kernel (it writes to: {have})"
         elif not param.pointer:
             message = f"{name!r} is declared {param}; only arrays can be returned: {param.type}*"

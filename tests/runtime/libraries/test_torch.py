@@ -11,6 +11,7 @@ import pytest
 import kspec
 from kspec import jit
 from kspec.runtime.libraries import array_access
+from tests.semantics.test_textures import channel_of
 
 torch = pytest.importorskip("torch")
 
@@ -86,17 +87,31 @@ def test_numpy_and_cpu_tensors_mix() -> None:
 
 INCREMENT = kspec.ElementwiseKernel("T x", "T y", "y = x + 1", "torch_increment")
 GROW = kspec.ElementwiseKernel("T x, _non_const T y", "", "y += x", "torch_grow")
-ADD_TO = kspec.RawKernel(
-    'extern "C" __global__ void torch_add_to(const float* x, float* y)'
-    " { y[threadIdx.x] += x[threadIdx.x]; }",
-    "torch_add_to",
-    params="const float* x, float* y",
-)
+BODY = "{ y[threadIdx.x] += x[threadIdx.x]; }"
+CODE = f'extern "C" __global__ void torch_add_to(const float* x, float* y) {BODY}'
+ADD_TO = kspec.RawKernel(CODE, "torch_add_to", params="const float* x, float* y")
+BARE_ADD_TO = kspec.RawKernel(CODE, "torch_add_to")
 
 
 @jit.rawkernel()
 def add_to(x, y):  # type: ignore[no-untyped-def]
     y[jit.threadIdx.x] += x[jit.threadIdx.x]
+
+
+@kspec.fuse()
+def fused_add_to(x, y):  # type: ignore[no-untyped-def]
+    y += x
+
+
+def steps(x: Any) -> Any:
+    return torch.arange(3, device=x.device)
+
+
+def copy_to(x: Any, y: Any) -> None:
+    place = "host" if x.device.type == "cpu" else "cuda"
+    array = kspec.texture.CUDAarray(channel_of("f4"), 3, device=place)
+    array.copy_from(x)
+    array.copy_to(y)
 
 
 WRITERS: dict[str, Callable[[Any, Any], Any]] = {
@@ -106,6 +121,15 @@ WRITERS: dict[str, Callable[[Any, Any], Any]] = {
     "bound": lambda x, y: INCREMENT.bind(x, y)(),
     "reduction": lambda x, y: TOTAL(x, out=y, axis=()),
     "raw": lambda x, y: ADD_TO((1,), (3,), (x, y)),
+    "raw, without declared parameters": lambda x, y: BARE_ADD_TO((1,), (3,), (x, y)),
+    "raw, without declared parameters, bound": lambda x, y: BARE_ADD_TO.bind((1,), (3,), (x, y))(),
+    "scan": lambda x, y: TOTAL.scan(x, out=y),
+    "segments": lambda x, y: TOTAL.segments(x, torch.arange(4, device=x.device), out=y),
+    "by_key": lambda x, y: TOTAL.by_key(x, steps(x), 3, out=y),
+    "by_key, in any order": lambda x, y: TOTAL.by_key(x, steps(x), 3, out=y, deterministic=False),
+    "window": lambda x, y: TOTAL.window(x, 1, out=y),
+    "fuse": fused_add_to,
+    "texture": copy_to,
     "raw, bound": lambda x, y: ADD_TO.bind((1,), (3,), (x, y))(),
     "jit": lambda x, y: add_to((1,), (3,), (x, y)),
 }
@@ -125,6 +149,79 @@ def test_autograd_is_told_of_what_is_written_to(place: str, name: str) -> None:
     write(x, a.detach())
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+# Parameters x and y, of which the kernel adds x to y, and what autograd is told of.
+POINTERS = {
+    "const": ("const float* x, float* y", (0, 1)),
+    "const behind, restrict": ("float const* __restrict__ x, float* const __restrict__ y", (0, 1)),
+    "brackets": ("const float x[], float y[]", (0, 1)),
+    "nothing is const": ("float* x, float* y", (1, 1)),
+    "aliases": ("Row x, Row y", (1, 1)),
+    "const aliases": ("const Row x, const Row y", (1, 1)),
+    "macros": ("READ x, WRITE y", (1, 1)),
+}
+
+
+@pytest.mark.parametrize("pointers", POINTERS)
+def test_raw_kernels_write_behind_pointers_that_are_not_const(place: str, pointers: str) -> None:
+    params, expected = POINTERS[pointers]
+    known = "typedef float* Row;\n#define READ const float*\n#define WRITE float*\n"
+    code = f'{known}extern "C" __global__ void add_to({params}) {BODY}'
+    add_to = kspec.RawKernel(code, "add_to")
+    for _ in range(4):
+        x, y = torch.ones(3, device=place), torch.zeros(3, device=place)
+        add_to((1,), (3,), (x, y))
+        assert y.tolist() == [1.0] * 3
+        assert (x._version, y._version) == expected
+    read = kspec.RawKernel(code, "add_to", params="const float* x, float* y")
+    for _ in range(4):
+        x, y = torch.ones(3, device=place), torch.zeros(3, device=place)
+        read((1,), (3,), (x, y))
+        assert (x._version, y._version) == (0, 1)
+
+
+def test_raw_kernels_of_templates(place: str) -> None:
+    code = f"template <class X, typename T> __global__ void add_to(X x, T* y) {BODY}"
+    names = ["add_to<const float*, float>", "add_to<float*, float>"]
+    module = kspec.RawModule(code=code, name_expressions=names)
+    for name, expected in zip(names, [(0, 1), (1, 1)], strict=True):
+        for _ in range(4):
+            x, y = torch.ones(3, device=place), torch.zeros(3, device=place)
+            module.get_function(name)((1,), (3,), (x, y))
+            assert (x._version, y._version) == expected
+
+
+def test_parameters_of_modules_are_written_to_in_place(place: str) -> None:
+    """And views, which share the counter of their base."""
+    x, weights = torch.ones(3, device=place), torch.nn.Parameter(torch.zeros(2, 3, device=place))
+    with torch.no_grad():
+        for number in range(1, 4):
+            BARE_ADD_TO((1,), (3,), (x, weights[1]))
+            assert weights._version == number
+        BARE_ADD_TO((1,), (3,), (x, weights))
+    assert weights._version == 4 and x._version == 0
+    assert weights.tolist() == [[1.0] * 3, [3.0] * 3]
+
+
+def test_what_a_kernel_wrote_before_it_faulted_is_counted() -> None:
+    fault = "if (x[threadIdx.x] < 0) __trap();"
+    code = f'extern "C" __global__ void fails(const float* x, float* y) {{ {BODY} {fault} }}'
+    raw = kspec.RawKernel(code, "fails")
+    elementwise = kspec.ElementwiseKernel("T x", "T y", "y = x; if (x < 0) __trap()", "fails")
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: raw((1,), (3,), (x, y)),
+        lambda x, y: raw.bind((1,), (3,), (x, y))(),
+        elementwise,
+        lambda x, y: elementwise.bind(x, y)(),
+    ]
+    for call in calls:
+        for _ in range(4):  # the last ones have a plan
+            call(torch.ones(3), torch.zeros(3))
+        x, y = torch.tensor([1.0, -1.0, 1.0]), torch.zeros(3)
+        with pytest.raises(kspec.HostFault):
+            call(x, y)
+        assert y[0] == 1 and (x._version, y._version) == (0, 1)
 
 
 @pytest.mark.parametrize("older", [False, True])
