@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kspec.errors import FusionError
 
@@ -38,6 +38,31 @@ _INSTEAD = {
     **dict.fromkeys(("hstack", "row_stack", "stack", "vstack"), _PARTS),
 }
 
+class ConcreteArray(FusionError):
+    """An array that the function is not called with meets a proxy.
+
+    Parameters
+    ----------
+    message : str
+        The advice if no variable around the function holds it.
+    array : array, optional
+        The array; default: unknown, for NumPy has asked the proxy for its elements.
+    """
+
+    def __init__(self, message: str, array: Any = None) -> None:
+        super().__init__(f"{message}{_place()}")
+        self.array = array
+
+
+def refuse_array(what: str, array: Any) -> NoReturn:
+    """Raise `ConcreteArray` for an array that the function is not called with."""
+    raise ConcreteArray(
+        f"{what}: a concrete {type(array).__name__} is fused only if a variable around the "
+        "function holds it; assign it to one, or pass it as an argument",
+        array,
+    )
+
+
 
 def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
     """Raise `FusionError`, or a kind of it, that shows the user's line."""
@@ -68,13 +93,17 @@ def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoRetur
         error,
     )
 
+def is_ours(module: str) -> bool:
+    """Return whether a module is not the user's, but one of the libraries that trace."""
+    return any(module == one or module.startswith(f"{one}.") for one in _OURS)
+
+
 
 def _place() -> str:
     """Return the current line of the traced function, as the end of a message."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not any(name == one or name.startswith(f"{one}.") for one in _OURS):
+        if not is_ours(frame.f_globals.get("__name__", "")):
             code = frame.f_code
             line = linecache.getline(code.co_filename, frame.f_lineno).strip()
             place = f"\n  {code.co_filename}:{frame.f_lineno}, in {code.co_name}"

@@ -25,12 +25,14 @@ from kspec.constructors import ElementwiseKernel
 from kspec.cpp.names import name_problem
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
 from kspec.fusion import types
+from kspec.fusion.call.around import Variable, read_also, with_arguments
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
 from kspec.fusion.call.rows import row_spec, where_it_fits
 from kspec.fusion.call.running import Run, Runnable
 from kspec.fusion.call.short import ShortCalls
 from kspec.fusion.explain import explain
 from kspec.fusion.program import ArgumentType, DefaultArgument, ShapedArray, trace
+from kspec.fusion.refusals import ConcreteArray
 from kspec.fusion.tracing.proxies import Proxy
 from kspec.locks import make_lock
 from kspec.pickling import PickledByName
@@ -186,8 +188,9 @@ class Fused(PickledByName):
     def cache_info(self) -> CacheInfo:
         """Return the contents of the call caches of all its kernels, of every traced program."""
         with self._lock:
-            runnables = list(self._programs.values())
-        return CacheInfo.total(runnable.cache_info() for runnable in runnables)
+            known: list[Runnable | Fused] = list(self._programs.values())
+        known += self._extended[:1]
+        return CacheInfo.total(one.cache_info() for one in known)
 
     def clear_cache(self) -> None:
         """Forget what was traced; the next call traces anew."""
@@ -195,6 +198,8 @@ class Fused(PickledByName):
         self._short = ShortCalls(self._by_key)
         self._programs: dict[object, Runnable] = {}
         self._arrays: set[type] = set()
+        # The function with arrays around it as further arguments, and their variables.
+        self._extended: tuple[()] | tuple[Fused, tuple[Variable, ...]] = ()
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -220,6 +225,28 @@ class Fused(PickledByName):
         return self._by_key(args)
 
     def _by_key(self, args: tuple[Any, ...]) -> Any:
+        return self._with_arrays_around(Fused._answer, args)
+
+    def _with_arrays_around(
+        self, method: Callable[[Fused, tuple[Any, ...]], Any], args: Any
+    ) -> Any:
+        """Call a method with all arguments, and with the arrays around the function that it reads.
+
+        Which are read is known when one of them meets a proxy: the function is traced anew then.
+        """
+        while True:
+            fused, variables = self._extended or (self, ())
+            try:
+                return method(fused, (*args, *[one.value() for one in variables]))
+            except ConcreteArray as met:
+                if any(isinstance(one, Proxy) for one in args):  # it is part of another one
+                    raise
+                more = read_also(self.func, variables, met)
+            extended = with_arguments(self.func, self._signature, more)
+            made = Fused(extended, self.name, *self.made_of()[2:])
+            self._extended = made, more
+
+    def _answer(self, args: tuple[Any, ...]) -> Any:
         """Answer a call by the types and shapes of all its arguments."""
         arrays = self._arrays
         key = tuple([(a.dtype, a.shape) if type(a) in arrays else type(a) for a in args])
@@ -246,9 +273,13 @@ class Fused(PickledByName):
         Arguments as for a call; nothing is computed.
         """
         given = self._all_arguments(args, keywords)
-        program = self._runnable(given).program
+        text: str = self._with_arrays_around(Fused._explanation, given)
+        return text
+
+    def _explanation(self, args: tuple[Any, ...]) -> str:
+        program = self._runnable(args).program
         where = where_it_fits(program.rows) if program.rows is not None else ""
-        return explain(program, self._argument_names(len(given)), where)
+        return explain(program, self._argument_names(len(args)), where)
 
     def to_spec(self, *args: Any, **keywords: Any) -> tuple[Spec, ...]:
         """Return the kernels of a call as specs, as spec files have them.
@@ -257,7 +288,8 @@ class Fused(PickledByName):
         and keeps rows in registers is one raw kernel, for rows as long as these and C-ordered
         arrays.
         """
-        program = self._runnable(self._all_arguments(args, keywords)).program
+        given = self._all_arguments(args, keywords)
+        program = self._with_arrays_around(Fused._runnable, given).program
         several = len(program.kernels) > 1  # one that takes rows of any length is better
         rows = row_spec(program.rows) if program.rows and several else None
         return (rows,) if rows else tuple(kernel.spec for kernel in program.all_kernels)

@@ -20,7 +20,7 @@ from kspec.errors import (
 from kspec.fusion import types
 from kspec.fusion.graph import Node, broadcast, is_number
 from kspec.fusion.numbers import OPERATORS, NumberExpression, Recipe
-from kspec.fusion.refusals import refuse, refuse_call, refuse_unknown
+from kspec.fusion.refusals import ConcreteArray, refuse, refuse_call, refuse_unknown
 from kspec.fusion.tracing.indices import full_index, inverse_of
 from kspec.fusion.tracing.methods import (
     binary,
@@ -340,9 +340,9 @@ class Proxy:
         return self.tracer.functions.call_kernel(self.tracer, kernel, (self,), keywords)
 
     def __array__(self, *args: Any, **keywords: Any) -> NoReturn:
-        refuse(
+        raise ConcreteArray(
             "a traced array cannot become a NumPy array; use it as it is, or convert it with "
-            "astype; return several as a tuple"
+            "astype; join several with np.stack"
         )
 
     def __format__(self, specification: str) -> str:

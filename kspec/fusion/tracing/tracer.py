@@ -21,7 +21,7 @@ from kspec.errors import counted
 from kspec.fusion import types
 from kspec.fusion.graph import ArrayInput, Constant, Graph, Node, Shape, is_number
 from kspec.fusion.numbers import COMPARISONS, OPERATORS, NumberArgument
-from kspec.fusion.refusals import refuse
+from kspec.fusion.refusals import refuse, refuse_array
 from kspec.fusion.tracing.proxies import Proxy, is_python_number, record_recipe
 
 # What Python's bools have operators of their own for, and its complex numbers none.
@@ -139,11 +139,10 @@ class Tracer:
             given, number = given[()], types.type_of_number(given[()])
         if number is None:
             kind = type(given).__name__
-            if hasattr(given, "shape") or isinstance(given, list | tuple):
-                refuse(
-                    f"{what}: a concrete {kind} is not fused; pass it to the function as an "
-                    "argument"
-                )
+            if hasattr(given, "shape"):
+                refuse_array(what, given)
+            if isinstance(given, list | tuple):
+                refuse(f"{what}: a {kind} is not fused; pass the function an array of it")
             refuse(f"{what}: {kind} is neither an array nor a number")
         value = given.item() if isinstance(given, np.generic) else given
         return self.graph.constant(value, types.STRONG.get(number, number)), number
