@@ -54,7 +54,7 @@ def _kernels(program: FusedProgram, names: Sequence[str], numbers: Iterator[int]
         kind = (
             "elementwise"
             if isinstance(group, ElementwiseGroup)
-            else f"reduction over axes {kernel.axes}"
+            else f"{'scan along' if kernel.is_scan else 'reduction over'} axes {kernel.axes}"
         )
         lines.append(f"{next(numbers)}. {kernel.spec.name}: {kind}")
         reads = [one for one in kernel.reads if not isinstance(one, Scalar)]
@@ -82,6 +82,8 @@ def _written(outputs: Sequence[Output], names: Sequence[str]) -> list[str]:
     texts = []
     for one in outputs:
         text = _name(one.value, names)
+        if one.part is not None:
+            text = f"part {one.part[1]} of {_name(one.part[0], names)}"
         if one.target is not None and one.target < len(names):
             text = f"{names[one.target]}, in place"
         texts.append(f"{text} {_size(one.value)}")

@@ -139,6 +139,11 @@ class Reduce(_OfOneInput):
 
 
 @dataclass(frozen=True, eq=False)
+class Scan(Reduce):
+    """Elements along one axis combined with all before them; the shape stays."""
+
+
+@dataclass(frozen=True, eq=False)
 class Stored(_OfOneInput):
     """A value that has to be in memory: for a view that no function of elements can be moved to."""
 
@@ -148,6 +153,29 @@ class View(_OfOneInput):
     """Elements of a value in memory, at other places."""
 
     ops: tuple[ViewOp, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined(Node):
+    """Values that stand beside each other in memory.
+
+    Attributes
+    ----------
+    places : tuple of Index
+        The elements that each operand becomes.
+    """
+
+    places: tuple[Index, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Whole(View):
+    """An array in memory, any element of which may be read: by its number in C order."""
+
+
+@dataclass(frozen=True, eq=False)
+class ElementNumber(Node):
+    """The number of an element in C order, of all elements that a kernel computes."""
 
 
 Input = ArrayInput | ScalarInput
@@ -167,6 +195,8 @@ class Graph:
     def __init__(self) -> None:
         self._known: dict[Hashable, Node] = {}
         self._views: dict[tuple[Node, ViewOp], Node] = {}
+        # Functions of elements that stand anywhere in an array; of `ElementNumber`, if true.
+        self._taken: dict[Node, bool] = {}
         self.shaped = False
 
     def argument(self, position: int, dtype: str, shape: Shape) -> ArrayInput:
@@ -197,10 +227,63 @@ class Graph:
         if function == "cast" and inputs[0].dtype == dtype:
             return inputs[0]
         shape = broadcast([one.shape for one in inputs])
+        numbered = [one for one in inputs if self._taken.get(one)]
+        if any(one.sizes != sizes_of(shape) for one in numbered):
+            inputs = tuple(self.materialize(one) if one in numbered else one for one in inputs)
         key = "apply", function, tuple(map(id, inputs)), dtype
-        return self._once(
+        made = self._once(
             key, lambda: Elementwise(dtype, shape, function, definition, operands=inputs)
         )
+        if any(one in self._taken or isinstance(one, Whole) for one in inputs):
+            self._taken[made] = any(self._taken.get(one) for one in inputs)
+        return made
+
+    def take(self, array: Node, axis: int, index: Node) -> Node:
+        """Return elements of an array, given the index of each along an axis.
+
+        Parameters
+        ----------
+        array : Node
+            The array.
+        axis : int
+            The axis, which the index's take the place of.
+        index : Node
+            Numbers of int64 below the extent.
+        """
+        before, after = array.shape[:axis], array.shape[axis + 1 :]
+        shape = (*before, *index.shape, *after)
+        whole = self._whole(array)
+        if not before and not after:
+            return self.apply("element", (whole, index), array.dtype)
+
+        def times(one: Node, dims: Shape) -> Node:
+            return self.apply("multiply", (one, self.count(dims)), "int64") if dims else one
+
+        number = self._once(("number", shape), lambda: ElementNumber("int64", shape))
+        self._taken[number] = True
+        place = times(
+            self.index(index, (*(slice(None),) * len(index.shape), *(None,) * len(after))), after
+        )
+        if after:
+            column = self.apply("remainder", (number, self.count(after)), "int64")
+            place = self.apply("add", (place, column), "int64")
+        if before:
+            inner = self.count((*index.shape, *after))
+            row = self.apply("floor_divide", (number, inner), "int64")
+            place = self.apply("add", (place, times(row, array.shape[axis:])), "int64")
+        return self.apply("element", (whole, place), array.dtype)
+
+    def _whole(self, array: Node) -> Node:
+        array = self.materialize(array)
+        key = "whole", id(array)
+        return self._once(key, lambda: Whole(array.dtype, (), (), operands=(array,)))
+
+    def join(self, values: Sequence[Node], places: Sequence[Index], shape: Shape) -> Node:
+        """Return values of one dtype beside each other, each at a place of an array."""
+        operands = tuple(values)
+        key = "joined", tuple(map(id, operands)), tuple(map(str, places)), shape
+        dtype = operands[0].dtype
+        return self._once(key, lambda: Joined(dtype, shape, tuple(places), operands=operands))
 
     def cast(self, value: Node, dtype: str) -> Node:
         """Return a value in another type."""
@@ -215,19 +298,34 @@ class Graph:
         match value:
             case Elementwise(function=function, definition=definition):
                 return self.apply(function, operands, dtype, definition)
+            case Scan(function=function, axes=axes):
+                return self.scan(function, operands[0], axes[0], dtype)
             case Reduce(function=function, axes=axes):
                 return self.reduce(function, operands[0], axes, dtype)
             case Stored():
                 return self.materialize(operands[0])
+            case Joined(places=places, shape=shape):
+                return self.join(operands, places, shape)
+            case Whole():
+                return self._whole(operands[0])
             case View(ops=ops, shape=shape):
                 return self._view_of(operands[0], ops, shape)
         return value
 
     def reduce(self, function: str, value: Node, axes: tuple[int, ...], dtype: str) -> Node:
         """Return a reduction over axes."""
+        value = self.materialize(value) if value in self._taken else value
         shape = tuple(dim for axis, dim in enumerate(value.shape) if axis not in axes)
         key = "reduce", function, id(value), axes, dtype
         return self._once(key, lambda: Reduce(dtype, shape, function, axes, operands=(value,)))
+
+    def scan(self, function: str, value: Node, axis: int, dtype: str) -> Node:
+        """Return elements combined with all before them along an axis."""
+        value = self.materialize(value) if value in self._taken else value
+        key = "scan", function, id(value), axis, dtype
+        return self._once(
+            key, lambda: Scan(dtype, value.shape, function, (axis,), operands=(value,))
+        )
 
     def index(self, value: Node, index: Index) -> Node:
         """Return elements by a basic index with one entry for each axis."""
@@ -265,7 +363,7 @@ class Graph:
 
     def materialize(self, value: Node) -> Node:
         """Return a value that is in memory."""
-        if not isinstance(value, Elementwise):
+        if not isinstance(value, Elementwise | ElementNumber):
             return value
         return self._once(
             ("stored", id(value)), lambda: Stored(value.dtype, value.shape, operands=(value,))
@@ -295,7 +393,7 @@ class Graph:
         pending = [(value, op)]
         while pending:
             one, change = pending[-1]
-            needs = _moved_with(one, change)
+            needs = [] if self._taken.get(one) else _moved_with(one, change)
             missing = [need for need in needs if need not in moved]
             if missing:
                 pending += missing
@@ -310,6 +408,8 @@ class Graph:
         """Return a view of an elementwise function, given views of its inputs."""
         if _is_still(value, op):
             return value
+        if self._taken.get(value):  # which is only there where it is computed
+            value = self.materialize(value)
         if isinstance(value, Elementwise):
             return self.made_of(value, inputs, value.dtype)
         if op.kind == "permute":
@@ -385,6 +485,8 @@ def broadcast(shapes: Iterable[Shape]) -> Shape:
 
 def _is_still(value: Node, op: ViewOp) -> bool:
     """Return whether a view of a value is the value itself."""
+    if isinstance(value, Whole):
+        return True
     if op.kind == "index":
         return all(entry == slice(None) for entry in op.detail)
     if op.kind == "permute":
@@ -425,6 +527,11 @@ def _index_of(value: Node, whole: Node, index: Index) -> Index:
     return tuple(found)
 
 
+def sizes_of(shape: Shape) -> tuple[int, ...]:
+    """Return extents as numbers."""
+    return tuple(dim.size for dim in shape)
+
+
 def is_number(value: Node) -> bool:
     """Return whether a value is computed from numbers alone."""
     return isinstance(value, Scalar) or (isinstance(value, Elementwise) and value.of_numbers)
@@ -448,6 +555,10 @@ def _expression(node: Node, depth: int) -> str:
             if definition:
                 function = function.partition("::")[0].rpartition("_")[0]
             return f"{node.dtype if function in ('cast', 'rounded') else function}({listed})"
+        case ElementNumber():
+            return "i"
+        case Joined():
+            return f"joined({listed})"
         case Reduce(function=function, axes=axes):
             return f"{function}({listed}, axes {' '.join(map(str, axes))})"
     return f"stored({listed})"

@@ -15,12 +15,15 @@ from kspec.fusion.accumulators import ACCUMULATORS, Accumulator
 from kspec.fusion.graph import (
     Constant,
     Count,
+    ElementNumber,
     Elementwise,
     Input,
     Node,
     Reduce,
     Scalar,
+    Scan,
     View,
+    Whole,
     is_number,
 )
 from kspec.fusion.partition import (
@@ -40,12 +43,14 @@ from kspec.ir.nodes import (
     BuiltinCall,
     Cast,
     Const,
+    Element,
     Expression,
     FunctionCall,
     Let,
     Name,
     Statement,
 )
+from kspec.ir.types import BufferType
 from kspec.model import dtypes
 from kspec.spec.building import build_spec
 from kspec.spec.models import ElementwiseSpec, ReductionSpec
@@ -89,6 +94,8 @@ class LoweredKernel:
         Axes that it reduces; None for functions of elements.
     body : tuple of Statement
         What is computed of an element.
+    is_scan : bool
+        Whether it has an output for each element.
     """
 
     spec: ElementwiseSpec | ReductionSpec
@@ -96,6 +103,7 @@ class LoweredKernel:
     writes: tuple[Output, ...]
     axes: tuple[int, ...] | None
     body: tuple[Statement, ...]
+    is_scan: bool = False
 
 
 def lower(
@@ -222,6 +230,8 @@ class BodyBuilder:
             return inputs[0]
         if value.function in ("cast", "rounded"):
             return self.let(Cast(inputs[0], value.dtype))
+        if value.function == "element":
+            return self.let(Element(inputs[0], inputs[1:], value.dtype))
         if value.definition:
             return self.let(FunctionCall(value.function, inputs, value.dtype))
         return self.let(BuiltinCall(value.function, inputs, value.dtype))
@@ -248,8 +258,9 @@ class _Lowering:
         self._argument_names = names
         self._names = NameAllocator(_TEMPORARY)
         reads = list(plan.reads(group))
-        self._reads = tuple(one for one in reads if not isinstance(one, Constant))
+        self._reads = tuple(one for one in reads if not isinstance(one, Constant | ElementNumber))
         self._params = {one: self._param(one) for one in self._reads}
+        self._numbers = [one for one in reads if isinstance(one, ElementNumber)]
         # A group that is called has an array among its inputs, the first of which decides devices.
         self._reads = tuple(sorted(self._reads, key=lambda one: isinstance(one, Scalar)))
 
@@ -259,11 +270,14 @@ class _Lowering:
         writes = self._group.outputs
         before = self._before_elements(writes)
         body = BodyBuilder(before.known)
+        number = Name("i", "int64")
+        for one in self._numbers:  # `i` is a ptrdiff_t, which may be a long
+            body.define(one, Cast(number, one.dtype))
         targets = [Name(f"out{number}", one.value.dtype) for number, one in enumerate(writes)]
         values = [body.expression(one.value) for one in writes]
         for target, value in zip(targets, values, strict=True):
             body.assign(target, value)
-        names = {one.name: one.type for one in (*self._params.values(), *targets)}
+        names = {one.name: one.type for one in (*self._params.values(), number, *targets)}
         statements = (*before.statements, *body.statements)
         check(statements, names)
         spec = build_spec(
@@ -351,9 +365,9 @@ class _Lowering:
             reduce_type=acc_type,
         )
         writes = tuple(Output(one) for one in group.results)
-        return LoweredKernel(
-            spec, self._reads, writes, group.axes, (*body.statements, *end.statements)
-        )
+        statements = (*body.statements, *end.statements)
+        is_scan = isinstance(group.reductions[0], Scan)
+        return LoweredKernel(spec, self._reads, writes, group.axes, statements, is_scan)
 
     def _end(
         self, group: ReductionGroup, accs: Sequence[Accumulator], members: Sequence[str]
@@ -382,7 +396,8 @@ class _Lowering:
 
     def _inputs(self) -> str:
         return ", ".join(
-            f"{self._params[one].type} {self._params[one].name}" for one in self._reads
+            f"{'raw ' * isinstance(one, Whole)}{one.dtype} {self._params[one].name}"
+            for one in self._reads
         )
 
     def _param(self, value: Node) -> Name:
@@ -397,7 +412,8 @@ class _Lowering:
             instead = f"{source.function}_value"
         else:
             wanted = instead = "given"
-        return Name(self._names.take(wanted, instead), value.dtype)
+        name = self._names.take(wanted, instead)
+        return Name(name, BufferType(value.dtype) if isinstance(value, Whole) else value.dtype)
 
 
 def _is_called(value: Node) -> bool:

@@ -17,6 +17,7 @@ from kspec.fusion.graph import (
     ArrayInput,
     Elementwise,
     Graph,
+    Joined,
     Node,
     Reduce,
     Scalar,
@@ -37,15 +38,18 @@ class Output:
         What it is.
     target : int or None
         The argument that is written to; None for a new array.
+    part : tuple of (Joined, int) or None
+        The value, and the number of its operand, that it is a part of.
     """
 
     value: Node
     target: int | None = None
+    part: tuple[Joined, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class ReductionGroup:
-    """Reductions of one kernel.
+    """Reductions of one kernel, or scans.
 
     Attributes
     ----------
@@ -166,7 +170,7 @@ class _Partitioner:
         self.levels: dict[Node, int] = {}
         for value in self.values:
             level = max((self.levels[one] for one in value.operands), default=0)
-            self.levels[value] = level + isinstance(value, Reduce | Stored)
+            self.levels[value] = level + isinstance(value, Reduce | Stored | Joined)
         self.reduction_groups = self._reduction_groups()
         self.group_of = {one: group for group in self.reduction_groups for one in group.reductions}
         self.producers: dict[Node, Producer | None] = {}
@@ -195,7 +199,8 @@ class _Partitioner:
         for value in self.values:
             if isinstance(value, Reduce):
                 level = self.levels[value] - 1
-                groups.setdefault((level, value.axes, value.input.sizes), []).append(value)
+                key = type(value), level, value.axes, value.input.sizes
+                groups.setdefault(key, []).append(value)
         return [ReductionGroup(tuple(ones), self.levels[ones[0]] - 1) for ones in groups.values()]
 
     def _elementwise_groups(self) -> list[ElementwiseGroup]:
@@ -205,6 +210,10 @@ class _Partitioner:
             if isinstance(value, Stored) and self.producer(value.input) is None:
                 key = self.levels[value.input], value.sizes
                 stored.setdefault(key, []).append(Output(value.input))
+            elif isinstance(value, Joined):
+                for number, part in enumerate(value.operands):
+                    key = self.levels[value] - 1, part.sizes
+                    stored.setdefault(key, []).append(Output(part, part=(value, number)))
         for (level, _), ones in stored.items():
             found.append(ElementwiseGroup(tuple(ones), level))
         last = max(self.levels.values(), default=0)
@@ -242,7 +251,7 @@ class _Partitioner:
     def _find_producer(self, value: Node) -> Producer | None:
         if isinstance(value, Reduce):
             return Producer(self.group_of[value], tuple(slice(None) for _ in value.shape))
-        if isinstance(value, View):
+        if isinstance(value, View) and value.ops:
             return self._producer_of_view(value)
         if not isinstance(value, Elementwise):
             return None
@@ -327,10 +336,10 @@ def leaves(roots: Iterable[Node], stops: Callable[[Node], bool]) -> Iterator[Nod
 def _is_made(value: Node) -> bool:
     """Return whether a value is an array that a kernel has made, or a view of all of one."""
     if isinstance(value, View):
-        return isinstance(value.input, Stored | Reduce) and not any(
+        return isinstance(value.input, Stored | Reduce | Joined) and not any(
             op.kind == "broadcast" for op in value.ops
         )
-    return isinstance(value, Stored)
+    return isinstance(value, Stored | Joined)
 
 
 def _writes(group: FusionGroup) -> bool:

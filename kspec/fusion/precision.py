@@ -13,14 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kspec.fusion.graph import Constant, Elementwise, Graph, Node, Reduce, Stored, View
+from kspec.fusion.graph import (
+    Constant,
+    Elementwise,
+    Graph,
+    Joined,
+    Node,
+    Reduce,
+    Stored,
+    View,
+    Whole,
+)
 from kspec.fusion.partition import reachable
 from kspec.fusion.types import computed_in, is_narrow
 
 # Functions whose results say how a type's numbers lie, or which of them is beyond the largest.
 _OF_THE_TYPE = frozenset(
     {
-        *("rounded", "nextafter", "spacing", "nan_to_num"),
+        *("rounded", "nextafter", "spacing", "nan_to_num", "element"),
         *("isfinite", "isinf", "isposinf", "isneginf"),
     }
 )
@@ -70,6 +80,11 @@ class _Widening:
         wide = computed_in(value.dtype)
         if isinstance(value, Constant):
             return graph.constant(value.value, wide)
+        if isinstance(value, Whole):
+            return graph.made_of(value, [self._narrow(value.input)], value.dtype)
+        if isinstance(value, Joined):
+            operands = [self._narrow(one) for one in value.operands]
+            return graph.cast(graph.made_of(value, operands, value.dtype), wide)
         if isinstance(value, View | Stored) and not isinstance(value.input, Reduce):
             # In memory: of the type that it was traced with.
             source = self._narrow(value.input)

@@ -11,16 +11,14 @@ from kspec.errors import FusionError
 
 _OURS = ("kspec", "numpy", "cupy")
 _OUTSIDE = "call it outside of the function, and pass its result as an argument"
-_SCAN = f"a kspec.ReductionKernel has scan(): {_OUTSIDE}"
 _DOT = f"write (x * y).sum(-1) for vectors; for matrices {_OUTSIDE}"
-_WHERE = "nest np.where, as in np.where(a, x, np.where(b, y, z))"
-_PARTS = "return the parts as a tuple, and join them outside of the function"
+_WHERE = "write np.select([a, b], [x, y], z)"
+_PARTS = "write np.stack or np.concatenate, with axis="
 # What is fused in place of functions that are not.
 _INSTEAD = {
     "allclose": "write np.isclose(x, y).all()",
     "array_equal": "write (x == y).all()",
     "average": "write (x * weights).sum() / weights.sum()",
-    "diff": "write x[1:] - x[:-1]",
     "ediff1d": "write x[1:] - x[:-1]",
     "fix": "write np.trunc(x)",
     "fliplr": "write x[:, ::-1]",
@@ -31,12 +29,14 @@ _INSTEAD = {
     "outer": "write x[:, None] * y",
     "polyval": "write (a * x + b) * x + c",
     "trapezoid": "write (x[1:] + x[:-1]).sum() / 2",
-    **dict.fromkeys(("choose", "piecewise", "select"), _WHERE),
+    **dict.fromkeys(("choose", "piecewise"), _WHERE),
     **dict.fromkeys(("dot", "inner", "matmul", "the operator @", "vecdot"), _DOT),
-    **dict.fromkeys(("cumprod", "cumsum", "cumulative_prod", "cumulative_sum"), _SCAN),
-    **dict.fromkeys(("block", "column_stack", "concat", "concatenate", "dstack"), _PARTS),
-    **dict.fromkeys(("hstack", "row_stack", "stack", "vstack"), _PARTS),
+    **dict.fromkeys(("block", "column_stack", "dstack", "row_stack", "append"), _PARTS),
+    "cumulative_prod": "write np.cumprod(x, axis)",
+    "cumulative_sum": "write np.cumsum(x, axis)",
+    "take_along_axis": "write np.take(x, indices, mode='clip') of one axis",
 }
+
 
 class ConcreteArray(FusionError):
     """An array that the function is not called with meets a proxy.
@@ -61,7 +61,6 @@ def refuse_array(what: str, array: Any) -> NoReturn:
         "function holds it; assign it to one, or pass it as an argument",
         array,
     )
-
 
 
 def refuse(message: str, error: type[FusionError] = FusionError) -> NoReturn:
@@ -93,10 +92,10 @@ def refuse_unknown(what: str, error: type[FusionError] = FusionError) -> NoRetur
         error,
     )
 
+
 def is_ours(module: str) -> bool:
     """Return whether a module is not the user's, but one of the libraries that trace."""
     return any(module == one or module.startswith(f"{one}.") for one in _OURS)
-
 
 
 def _place() -> str:

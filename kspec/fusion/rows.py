@@ -21,9 +21,11 @@ from kspec.fusion.graph import (
     Count,
     Elementwise,
     Graph,
+    Joined,
     Node,
     Reduce,
     ScalarInput,
+    Scan,
     View,
 )
 from kspec.fusion.lower import BodyBuilder, NameAllocator, definitions
@@ -119,9 +121,10 @@ def row_program(
     last = tuple(range(len(domain.shape) - count, len(domain.shape)))
     for one in found:
         alike = one.input.sizes == domain.sizes and one.axes == axes == last
-        if not alike or one.function not in {*_REDUCED, "squares"}:
+        if not alike or isinstance(one, Scan) or one.function not in {*_REDUCED, "squares"}:
             return None
-    if not all(map(is_known_view, reachable(out.value for out in outputs))):
+    values = reachable(out.value for out in outputs)
+    if not all(map(is_known_view, values)) or any(isinstance(one, Joined) for one in values):
         return None
     row = RowValues(_without_squares(graph, outputs, count), domain, count)
     if not row.is_possible():

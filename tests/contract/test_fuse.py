@@ -1140,7 +1140,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x @ y": (TypeError, "the operator @ is not fused; write (x * y).sum(-1)"),
     "np.zeros((7, 5)) @ x": (TypeError, "matmul is not fused; write (x * y).sum(-1)"),
     "x.__imatmul__(y)": (TypeError, "the operator @ is not fused; write (x * y).sum(-1)"),
-    "x.cumsum()": (TypeError, "cumsum is not fused; a kspec.ReductionKernel has scan()"),
+    "x.cumsum(axis=s)": (TypeError, "cumsum: axis= must be known before kernels run"),
     "x.sort()": (AttributeError, "sort is not fused; call it outside"),
     "x.dot(y)": (TypeError, "dot is not fused; write (x * y).sum(-1)"),
     "x.view('i4')": (TypeError, "view is not fused; call it outside"),
@@ -1155,16 +1155,15 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "x[s]": (IndexError, "an index must be known before kernels run"),
     "x[:s]": (TypeError, "an index or extent must be known before kernels run"),
     "x[:x.argmax()]": (TypeError, "an index or extent must be known before kernels run"),
-    "np.cumsum(x)": (TypeError, "call it outside"),
     "np.sort(x)": (TypeError, "call it outside"),
     "np.dot(x, y)": (TypeError, "call it outside"),
     "np.add.accumulate(x)": (TypeError, "call it outside"),
     "np.add.outer(x, y)": (TypeError, "call it outside"),
     "np.asarray(x)": (TypeError, "cannot become a NumPy array"),
     "np.where(x > 0)": (TypeError, "unknown size"),
-    "x[x > 0]": (IndexError, "select with np.where"),
-    "x[[0, 1]]": (IndexError, "select with np.where"),
-    "x[np.array([0, 1])]": (IndexError, "select with np.where"),
+    "x[x > 0]": (IndexError, "np.where for truth values"),
+    "x[[0, 1]]": (IndexError, "np.where for truth values"),
+    "x[np.array([0, 1])]": (IndexError, "np.where for truth values"),
     "x[0, 0, 0]": (IndexError, "too many indices"),
     "x[5]": (IndexError, "out of bounds"),
     "x[..., ...]": (IndexError, "single ellipsis"),
@@ -1245,7 +1244,6 @@ INSTEAD = {
     "np.allclose(x, y)": "np.isclose(x, y).all()",
     "np.array_equal(x, y)": "(x == y).all()",
     "np.average(x, weights=y)": "(x * y).sum() / y.sum()",
-    "np.diff(x[0])": "x[0, 1:] - x[0, :-1]",
     "np.fix(x)": "np.trunc(x)",
     "np.fliplr(x)": "x[:, ::-1]",
     "np.flipud(x)": "x[::-1]",
@@ -1255,7 +1253,8 @@ INSTEAD = {
     "np.polyval((3, 2, 1), x)": "(3 * x + 2) * x + 1",
     "np.trapezoid(x[0])": "(x[0, 1:] + x[0, :-1]).sum() / 2",
     "np.matrix_transpose(x)": "np.swapaxes(x, -1, -2)",
-    "np.select([x > 1, x > 0], [x, y], 0)": "np.where(x > 1, x, np.where(x > 0, y, 0))",
+    "np.column_stack([x, y])": "np.concatenate([x, y], axis=1)",
+    "np.dstack([x, y])": "np.stack([x, y], axis=-1)",
     "np.inner(x[0], y[0])": "(x[0] * y[0]).sum(-1)",
 }
 
@@ -1264,7 +1263,7 @@ INSTEAD = {
 def test_advice_of_refusals(place: ArrayDevice, text: str) -> None:
     x, y = np.arange(1.0, 13).reshape(3, 4), np.arange(13.0, 1, -1).reshape(3, 4)
     arguments = place.array(x), place.array(y)
-    with pytest.raises(TypeError, match=r"is not fused; (write|nest) "):
+    with pytest.raises(TypeError, match="is not fused; write "):
         fused(eval(f"lambda x, y: {text}", {"np": np}))(*arguments)
     found = fused(eval(f"lambda x, y: {INSTEAD[text]}", {"np": np}))(*arguments)
     with warnings.catch_warnings():

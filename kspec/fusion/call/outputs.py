@@ -5,8 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kspec.dataclass import dataclass
+from kspec.fusion.call.view_ops import apply_view_op
+from kspec.fusion.view_ops import Index, ViewOp
 from kspec.runtime.driver.device import Device
 from kspec.runtime.libraries.lookup import Library
+
+
+@dataclass(frozen=True, eq=False)
+class Unfinished:
+    """A new array of which kernels write the parts.
+
+    Attributes
+    ----------
+    library : Library
+        Whose array it is.
+    device : Device
+        Where it is.
+    array : object
+        The array, as the library makes it.
+    """
+
+    library: Library
+    device: Device
+    array: Any
+
+    def part(self, place: Index) -> Any:
+        """Return the elements of a part, to be written to."""
+        return apply_view_op(self.array, ViewOp("index", place))
+
+    def finished(self) -> Any:
+        """Return the array, all of which kernels have been launched to write."""
+        return self.library.finish(self.array, self.device, self.library.stream(self.device))
 
 
 def written(

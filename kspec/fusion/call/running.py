@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from kspec.constructors import ElementwiseKernel, ReductionKernel
 from kspec.fusion.call.copies import copy
-from kspec.fusion.call.outputs import written
+from kspec.fusion.call.outputs import Unfinished, written
 from kspec.fusion.call.rows import RowCaller
 from kspec.fusion.call.view_ops import apply_view_op
-from kspec.fusion.graph import ArrayInput, Count, Input, Node, Stored, View
+from kspec.fusion.graph import ArrayInput, Count, Dim, Input, Node, Stored, View, Whole
+from kspec.fusion.lower import LoweredKernel
 from kspec.fusion.numbers import NumberArgument, NumberExpression, evaluate
-from kspec.fusion.partition import ElementwiseGroup, Output, Producer
+from kspec.fusion.partition import ElementwiseGroup, Producer
 from kspec.fusion.program import FusedProgram, Returned
 from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.libraries.lookup import library_of
@@ -63,7 +65,7 @@ class Runnable:
         values = [one.value for one in step.writes]
         returned = self.program.returned
         wanted = returned if isinstance(returned, tuple) else (returned,)
-        if not plain or self.program.written or tuple(values) != wanted:
+        if not plain or step.is_scan or self.program.written or tuple(values) != wanted:
             return None
         if isinstance(kernel, ReductionKernel) and any(
             not _is_whole(self.program.partition.producer(value)) for value in values
@@ -106,12 +108,15 @@ class Runnable:
         ):
             given = [self._look_up(one, args, results) for one in step.reads]
             if isinstance(group, ElementwiseGroup):
-                found = _elements(kernel, given, step.writes, args)
+                found = _elements(kernel, given, step, args, results)
+            elif step.is_scan:
+                assert isinstance(kernel, ReductionKernel)
+                found = _all_of(kernel.scan(*given, axis=group.axes[0]))
             else:
                 axes: dict[str, Any] = {"axis": step.axes}
                 found = _all_of(kernel(*given, **axes))
             for one, array in zip(step.writes, found, strict=True):
-                if one.target is None:
+                if one.target is None and one.part is None:
                     results[one.value] = array
         return self._returned(args, results)
 
@@ -146,6 +151,8 @@ class Runnable:
     def _look_up(self, value: Node, args: tuple[Any, ...], results: dict[Node, Any]) -> Any:
         """Return the array or number that a value is in this call."""
         producer = self.program.partition.producer(value)
+        if isinstance(results.get(value), Unfinished):
+            results[value] = results[value].finished()
         if producer is not None and value in results:
             array = results[value]  # a pass leaves out the axes of extent 1
             return array if len(array.shape) == len(value.shape) else array[producer.frame]
@@ -165,22 +172,33 @@ class Runnable:
 
 
 def _elements(
-    kernel: Any, given: Sequence[Any], writes: Sequence[Output], args: tuple[Any, ...]
+    kernel: Any,
+    given: Sequence[Any],
+    step: LoweredKernel,
+    args: tuple[Any, ...],
+    results: dict[Node, Any],
 ) -> Sequence[Any]:
     """Call a kernel that writes to arguments, to new arrays, or to both; return all of them."""
-    targets = [None if one.target is None else args[one.target] for one in writes]
-    target = next((one for one in targets if one is not None), None)
-    if target is None:
+    is_plain = all(one.target is None and one.part is None for one in step.writes)
+    if is_plain and not any(isinstance(one, Whole) for one in step.reads):
         return _all_of(kernel(*given))
+    # The first array decides whose the new ones are, as where a kernel makes them.
+    targets = [None if one.target is None else args[one.target] for one in step.writes]
+    first, library = next(
+        (one, found) for one in (*given, *targets) if (found := library_of(one)) is not None
+    )
+    device = library.view(first).device
+    for place, one in enumerate(step.writes):
+        if one.part is not None:
+            joined, number = one.part
+            if joined not in results:
+                array = library.empty(_sizes(joined, args), joined.dtype, device)
+                results[joined] = Unfinished(library, device, array)
+            targets[place] = results[joined].part(joined.places[number])
     if all(one is not None for one in targets):
         return _all_of(kernel(*given, *targets))
-    # The first array decides whose the new ones are, as where a kernel makes them.
-    library = next(found for one in (*given, target) if (found := library_of(one)) is not None)
-    owner = library_of(target)
-    assert owner is not None
-    view = owner.view(target)
-    kinds = [(view.shape, one.value.dtype) for one in writes]
-    return written(library, view.device, targets, kinds, lambda outputs: kernel(*given, *outputs))
+    kinds = [(_sizes(one.value, args), one.value.dtype) for one in step.writes]
+    return written(library, device, targets, kinds, lambda outputs: kernel(*given, *outputs))
 
 
 def _all_of(made: Any) -> Sequence[Any]:
@@ -199,10 +217,17 @@ def _taker(positions: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, .
 
 
 def _product(count: Count, args: tuple[Any, ...]) -> Any:
-    number = 1
-    for dim in count.dims:
-        number *= dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
+    number = math.prod(_extent(dim, args) for dim in count.dims)
     return number if count.dtype == "int64" else float(number)
+
+
+def _sizes(value: Node, args: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(_extent(dim, args) for dim in value.shape)
+
+
+def _extent(dim: Dim, args: tuple[Any, ...]) -> int:
+    """Return what an extent is in this call."""
+    return dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
 
 
 def _is_whole(producer: Producer | None) -> bool:

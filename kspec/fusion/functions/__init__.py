@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from kspec.fusion import inline, types
-from kspec.fusion.functions import elements, reductions, views  # these fill the table
+from kspec.fusion.functions import (  # these fill the table
+    elements,
+    joining,
+    reductions,
+    scans,
+    taking,
+    views,
+)
 from kspec.fusion.functions.table import FUNCTIONS, Function, mask_of, write_outputs
 from kspec.fusion.refusals import refuse, refuse_call, refuse_unknown
 from kspec.fusion.tracing.proxies import Proxy, record_recipe
@@ -28,7 +35,10 @@ __all__ = [
     "call_named",
     "call_ufunc",
     "elements",
+    "joining",
     "reductions",
+    "scans",
+    "taking",
     "views",
 ]
 
@@ -49,6 +59,7 @@ _KNOWN = frozenset(
     {
         *("axis", "axes", "axis1", "axis2", "source", "destination", "shape", "keepdims"),
         *("decimals", "ddof", "correction", "deg", "equal_nan", "dtype", "order", "copy"),
+        *("shift", "n", "mode"),
     }
 )
 

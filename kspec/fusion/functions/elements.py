@@ -37,6 +37,24 @@ def where(tracer: Tracer, condition: Any, x: Any = MISSING, y: Any = MISSING) ->
 
 
 @fused_function
+def select(tracer: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Proxy:
+    """``np.select``."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    for number, one in enumerate(condlist):
+        if tracer.operand(one, "select")[1] not in ("bool", "truth"):
+            raise TypeError(f"invalid entry {number} in condlist: should be boolean ndarray")
+    pairs = [tracer.operand(one, "select") for one in (*choicelist, default)]
+    dtype = types.common_dtype(tuple(kind for _, kind in pairs))
+    *choices, found = [tracer.wrap(tracer.convert(value, dtype)) for value, _ in pairs]
+    for test, choice in reversed(list(zip(condlist, choices, strict=True))):
+        found = where(tracer, test, choice, found)
+    return found
+
+
+@fused_function
 def clip(
     tracer: Tracer,
     a: Any,

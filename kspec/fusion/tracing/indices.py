@@ -81,8 +81,8 @@ def _position(entry: Any, axis: int, size: int) -> int:
             refuse_unknown("an index", FusionIndexError)
         kind = "an array" if hasattr(entry, "shape") else repr(entry)
         refuse(
-            f"{kind} as an index is not fused: integers, slices, None and ... are; select with "
-            "np.where, or index outside of the function",
+            f"{kind} as an index is not fused: integers, slices, None and ... are; write "
+            "np.take(x, indices, axis=0, mode='clip') for integers, np.where for truth values",
             FusionIndexError,
         )
     number = int(entry.__index__())

@@ -395,6 +395,9 @@ class Proxy:
     ptp = method_of("ptp")
     clip = method_of("clip")
     round = method_of("round")
+    take = method_of("take")
+    cumsum = method_of("cumsum")
+    cumprod = method_of("cumprod")
 
     __bool__ = not_a_scalar("a truth value (if, and, or, not)", "use np.where, &, | or ~")
     __int__ = not_a_scalar("int()", "use x.astype(int)")
