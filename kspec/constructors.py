@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from kspec.errors import KspecError, shorten
 from kspec.model import dtypes
 from kspec.pipeline import LazySource, Source, declare, loader_of, spec_of
 from kspec.runtime.kernels import KernelCallable
@@ -140,30 +141,34 @@ class ElementwiseKernel(ElementwiseCallable):
         samples: Mapping[str, Mapping[str, Any]] = _NOTHING,
         threads: str = "thread",
     ) -> None:
-        declaration, self._source = declare(
-            "elementwise",
-            dict(
-                name=name,
-                inputs=in_params,
-                outputs=out_params,
-                operation=operation,
-                reduce_dims=reduce_dims,
-                preamble=preamble,
-                no_return=no_return,
-                return_tuple=return_tuple,
-                options=options,
-                loop_prep=loop_prep,
-                after_loop=after_loop,
-                backward=_backward_field(backward),
-                windows=_table(windows),
-                sizes=_table(sizes),
-                samples=_table(samples),
-                threads=threads,
-            ),
-            _ARGUMENTS,
-        )
-        gradients = _gradients(self._source, backward)
-        super().__init__(declaration, loader_of(self._source), gradients)
+        try:
+            declaration, self._source = declare(
+                "elementwise",
+                dict(
+                    name=name,
+                    inputs=in_params,
+                    outputs=out_params,
+                    operation=operation,
+                    reduce_dims=reduce_dims,
+                    preamble=preamble,
+                    no_return=no_return,
+                    return_tuple=return_tuple,
+                    options=options,
+                    loop_prep=loop_prep,
+                    after_loop=after_loop,
+                    backward=_backward_field(backward),
+                    windows=_table(windows),
+                    sizes=_table(sizes),
+                    samples=_table(samples),
+                    threads=threads,
+                ),
+                _ARGUMENTS,
+            )
+            gradients = _gradients(self._source, backward)
+            super().__init__(declaration, loader_of(self._source), gradients)
+        except KspecError as error:
+            shorten(error)
+            raise
 
     @classmethod
     def from_spec(cls, spec: ElementwiseSpec) -> ElementwiseKernel:
@@ -277,28 +282,32 @@ class ReductionKernel(ReductionCallable):
         backward: Gradients | None = None,
         sizes: Mapping[str, Sequence[int]] = _NOTHING,
     ) -> None:
-        declaration, self._source = declare(
-            "reduction",
-            dict(
-                name=name,
-                inputs=in_params,
-                outputs=out_params,
-                map=map_expr,
-                reduce=reduce_expr,
-                post_map=post_map_expr,
-                identity=identity,
-                reduce_type=reduce_type or "",
-                reduce_dims=reduce_dims,
-                preamble=preamble,
-                options=options,
-                strict_keys=strict_keys,
-                backward=_backward_field(backward),
-                sizes=_table(sizes),
-            ),
-            _ARGUMENTS,
-        )
-        gradients = _gradients(self._source, backward)
-        super().__init__(declaration, loader_of(self._source), gradients)
+        try:
+            declaration, self._source = declare(
+                "reduction",
+                dict(
+                    name=name,
+                    inputs=in_params,
+                    outputs=out_params,
+                    map=map_expr,
+                    reduce=reduce_expr,
+                    post_map=post_map_expr,
+                    identity=identity,
+                    reduce_type=reduce_type or "",
+                    reduce_dims=reduce_dims,
+                    preamble=preamble,
+                    options=options,
+                    strict_keys=strict_keys,
+                    backward=_backward_field(backward),
+                    sizes=_table(sizes),
+                ),
+                _ARGUMENTS,
+            )
+            gradients = _gradients(self._source, backward)
+            super().__init__(declaration, loader_of(self._source), gradients)
+        except KspecError as error:
+            shorten(error)
+            raise
 
     @classmethod
     def from_spec(cls, spec: ReductionSpec) -> ReductionKernel:

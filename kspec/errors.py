@@ -49,10 +49,16 @@ mismatched")``.  What an error says of a user's text it carries as `kspec.diagno
 
 from __future__ import annotations
 
+import os
+import pathlib
+import sys
+import types
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kspec.diagnostics import Diagnostic
+
+_FOLDER = f"{pathlib.Path(__file__).parent}{os.sep}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -76,6 +82,34 @@ def marked_line(text: str, offset: int, length: int = 1) -> str:
     line = text[start : len(text) if end < 0 else end]
     room = max(1, len(line) - (offset - start))
     return f"    {line}\n    {' ' * (offset - start)}{'^' * min(length, room)}"
+
+
+def shorten(error: BaseException) -> None:
+    """Drop kspec's own frames from a traceback that begins in the function that a user called.
+
+    That function stays, and so do functions of users that it called, as a fused one, with the line
+    of kspec that they called in turn.  Functions for users do so with errors that users make, which
+    costs other calls nothing; what kspec gets wrong itself is of other classes.  Development mode,
+    ``python -X dev``, keeps all frames.
+    """
+    if sys.flags.dev_mode:
+        return
+    entries: list[types.TracebackType] = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    theirs = [not _is_own(one) for one in entries]
+    shown: types.TracebackType | None = None
+    for k in range(len(entries) - 1, -1, -1):
+        if k == 0 or theirs[k] or theirs[k - 1]:
+            one = entries[k]
+            shown = types.TracebackType(shown, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    error.__traceback__ = shown
+
+
+def _is_own(entry: types.TracebackType) -> bool:
+    return entry.tb_frame.f_code.co_filename.startswith((_FOLDER, "<kspec"))
 
 
 class KspecError(Exception):

@@ -31,7 +31,9 @@ from kspec.errors import (
     JitNotSupportedError,
     JitOverflowError,
     JitRuntimeError,
+    KspecError,
     NotCompiledError,
+    shorten,
 )
 from kspec.ir.types import ArrayType, Type, is_record
 from kspec.jit.build_ir import JitProgram, build
@@ -183,9 +185,13 @@ class JitKernel(PickledByName, ViewCaller):
         stream: Any = None,
         **keywords: Any,
     ) -> None:
-        if keywords:
-            args = self._bound(args, keywords)
-        self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
+        try:
+            if keywords:
+                args = self._bound(args, keywords)
+            self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
+        except KspecError as error:
+            shorten(error)
+            raise
 
     def __call__(
         self,
@@ -225,13 +231,17 @@ class JitKernel(PickledByName, ViewCaller):
         LaunchError
             If the sizes are impossible.
         """
-        if sanitize is None and order is None and timeout is None:
-            self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
-        else:
-            options = LaunchOptions(
-                stream, shared_mem, sanitize=sanitize, order=order, timeout=timeout
-            )
-            self.prepare(grid, block, args, options).run()
+        try:
+            if sanitize is None and order is None and timeout is None:
+                self._call_cache.last(self, grid, block, args, shared_mem, stream, None)
+            else:
+                options = LaunchOptions(
+                    stream, shared_mem, sanitize=sanitize, order=order, timeout=timeout
+                )
+                self.prepare(grid, block, args, options).run()
+        except KspecError as error:
+            shorten(error)
+            raise
 
     @property
     def cached_codes(self) -> dict[tuple[Type, ...], str]:

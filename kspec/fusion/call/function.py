@@ -23,7 +23,7 @@ import numpy as np
 
 from kspec.constructors import ElementwiseKernel
 from kspec.cpp.names import name_problem
-from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError
+from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError, shorten
 from kspec.fusion import types
 from kspec.fusion.call.around import Variable, read_also, with_arguments
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
@@ -39,6 +39,7 @@ from kspec.pickling import PickledByName
 from kspec.runtime.arguments.binding import check_alignment
 from kspec.runtime.callcache import CacheInfo
 from kspec.runtime.callcache.launch_plan import ALIGNMENT
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
 from kspec.runtime.libraries.lookup import library_of
 from kspec.runtime.memory import ArrayView, numpy_dtype
@@ -215,14 +216,18 @@ class Fused(PickledByName):
         ShapeError
             A `ValueError`: shapes do not fit.
         """
-        if not keywords:
-            short = self._short.get((*map(type, args),))
-            if short is not None:
-                launch, kernel, rest = short
-                return launch(kernel, *args, *rest)
-        if keywords or len(args) != self._count:
-            args = self._all_arguments(args, keywords)
-        return self._by_key(args)
+        try:
+            if not keywords:
+                short = self._short.get((*map(type, args),))
+                if short is not None:
+                    launch, kernel, rest = short
+                    return launch(kernel, *args, *rest)
+            if keywords or len(args) != self._count:
+                args = self._all_arguments(args, keywords)
+            return self._by_key(args)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def _by_key(self, args: tuple[Any, ...]) -> Any:
         return self._with_arrays_around(Fused._answer, args)

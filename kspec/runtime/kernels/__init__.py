@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from kspec.dataclass import dataclass
-from kspec.errors import NotCompiledError, ShapeError
+from kspec.errors import KspecError, NotCompiledError, ShapeError
 from kspec.model.checks import Checks
 from kspec.model.declaration import PLACES, Declaration, GeneratedDeclaration
 from kspec.model.infer import Binding, param_dtype
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from kspec.runtime.callcache.codegen import ArgumentCode
     from kspec.runtime.callcache.prepared import Prepared
     from kspec.runtime.kernels.bound import Bound
+
+CALL_ERRORS = (KspecError, np.exceptions.AxisError)  # that users make
 
 DeclarationT = TypeVar("DeclarationT", bound=Declaration)
 GeneratedT = TypeVar("GeneratedT", bound=GeneratedDeclaration)

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from kspec.errors import ArgumentTypeError, LaunchError, ShapeError
+from kspec.errors import ArgumentTypeError, LaunchError, ShapeError, shorten
 from kspec.model.declaration import ElementwiseDeclaration
 from kspec.model.infer import infer
 from kspec.model.shapes import size_of
@@ -27,7 +27,7 @@ from kspec.runtime.callcache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import Device, is_scheduled_as_host
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
-from kspec.runtime.kernels import GeneratedCallable
+from kspec.runtime.kernels import CALL_ERRORS, GeneratedCallable
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
 from kspec.runtime.modules.loader import KernelLoader
@@ -127,58 +127,62 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if (
-            sanitize is None
-            and order is None
-            and timeout is None
-            and type(size) is int
-            and (block_size is None or type(block_size) is int)
-        ):
-            if sizes or boundary is not None or out is not None:
-                places, extra = (a0, a1, a2, a3, a4, *rest), self._values(boundary, sizes)
-                if out is not None:
-                    listed = self.all_given(given_of(*places), out) or ()
-                    places = (*listed, *self._absent[len(listed) :])
-                cached = self._call_cache[types_of(places)]
-                if cached is not None and extra is not None:
-                    return cached(self, *places, size, block_size, stream, *extra)
-            elif rest:
-                cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
-                if cached is not None:
-                    return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
-            else:  # without a star, which takes as long as everything else here
-                cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
-                if cached is not None:
-                    return cached(self, a0, a1, a2, a3, a4, size, block_size, stream)
-        args = self.with_given(given_of(a0, a1, a2, a3, a4, *rest), out)
-        declaration = self.declaration
-        other = overriding(args)
-        if other is not None:
-            _checked_block_size(self.__name__, block_size)
-            check_count(declaration, args)
-            self._neighbours(boundary, sizes)
-            given = _given(
-                size=size,
-                block_size=block_size,
-                stream=stream,
-                sanitize=sanitize,
-                order=order,
-                timeout=timeout,
-                boundary=boundary,
-                **sizes,
+        try:
+            if (
+                sanitize is None
+                and order is None
+                and timeout is None
+                and type(size) is int
+                and (block_size is None or type(block_size) is int)
+            ):
+                if sizes or boundary is not None or out is not None:
+                    places, extra = (a0, a1, a2, a3, a4, *rest), self._values(boundary, sizes)
+                    if out is not None:
+                        listed = self.all_given(given_of(*places), out) or ()
+                        places = (*listed, *self._absent[len(listed) :])
+                    cached = self._call_cache[types_of(places)]
+                    if cached is not None and extra is not None:
+                        return cached(self, *places, size, block_size, stream, *extra)
+                elif rest:
+                    cached = self._call_cache[types_of((a0, a1, a2, a3, a4, *rest))]
+                    if cached is not None:
+                        return cached(self, a0, a1, a2, a3, a4, *rest, size, block_size, stream)
+                else:  # without a star, which takes as long as everything else here
+                    cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                    if cached is not None:
+                        return cached(self, a0, a1, a2, a3, a4, size, block_size, stream)
+            args = self.with_given(given_of(a0, a1, a2, a3, a4, *rest), out)
+            declaration = self.declaration
+            other = overriding(args)
+            if other is not None:
+                _checked_block_size(self.__name__, block_size)
+                check_count(declaration, args)
+                self._neighbours(boundary, sizes)
+                given = _given(
+                    size=size,
+                    block_size=block_size,
+                    stream=stream,
+                    sanitize=sanitize,
+                    order=order,
+                    timeout=timeout,
+                    boundary=boundary,
+                    **sizes,
+                )
+                return other.__cupy_override_elementwise_kernel__(self, *args, **given)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
+            result = prepared.run()
+            returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
+            returned = "none" if self.no_return else returned
+            keywords, extra = ("size", "block_size"), self._options
+            grows = not extra and not declaration.has_core
+            self._call_cache.learn(
+                args, lambda: self._entry(args, keywords, returned, grows=grows, extra=extra)
             )
-            return other.__cupy_override_elementwise_kernel__(self, *args, **given)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
-        result = prepared.run()
-        returned = "one" if len(declaration.outputs) == 1 and not self.return_tuple else "tuple"
-        returned = "none" if self.no_return else returned
-        keywords, extra = ("size", "block_size"), self._options
-        grows = not extra and not declaration.has_core
-        self._call_cache.learn(
-            args, lambda: self._entry(args, keywords, returned, grows=grows, extra=extra)
-        )
-        return result
+            return result
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def bind(
         self,
@@ -201,12 +205,16 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         Bound
             Calling it, without arguments, launches the kernel and returns the outputs.
         """
-        args = self.with_given(args, out)
-        options = repeatable(LaunchOptions(stream), self.checks)
-        prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
-        keywords = {"boundary": boundary, **sizes}
-        call = functools.partial(self, size=size, block_size=block_size, **keywords)
-        return self._bound(prepared, call)
+        try:
+            args = self.with_given(args, out)
+            options = repeatable(LaunchOptions(stream), self.checks)
+            prepared = self.prepare(args, size, block_size, options, boundary, **sizes)
+            keywords = {"boundary": boundary, **sizes}
+            call = functools.partial(self, size=size, block_size=block_size, **keywords)
+            return self._bound(prepared, call)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def with_given(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
         """Return all arguments of a call; outputs may have been given by keyword.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, shorten
 from kspec.model.infer import Binding, infer
 from kspec.model.shapes import Shape
 from kspec.runtime.arguments.binding import (
@@ -26,6 +26,7 @@ from kspec.runtime.callcache import ABSENT, given_of, types_of
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import is_scheduled_as_host, multiprocessors_of
 from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain, known_size
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
 from kspec.runtime.modules import LoadedKernel
@@ -121,32 +122,38 @@ class ReductionCallable(_OtherForms):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if (
-            sanitize is None
-            and order is None
-            and timeout is None
-            and type(keepdims) is bool
-            and (axis is None or is_plain(axis))
-        ):
-            if rest or out is not None:
-                args = given_of(a0, a1, a2, a3, a4, *rest)
-                given = self.all_given(args, out)
-                cached = self._call_cache[types_of(given)] if given else None
-                if cached is not None and given:
-                    places = (*given, *self._absent[len(given) :])
-                    return cached(self, *places, axis, keepdims, stream)
-            else:
-                cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
-                if cached is not None:
-                    return cached(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
-        args = given_of(a0, a1, a2, a3, a4, *rest)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare(args, axis, keepdims, out, options)
-        result = prepared.run()
-        values = (*args, *self.given_outputs(args, out))
-        returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
-        self._call_cache.learn(values, lambda: self._entry(values, ("axis", "keepdims"), returned))
-        return result
+        try:
+            if (
+                sanitize is None
+                and order is None
+                and timeout is None
+                and type(keepdims) is bool
+                and (axis is None or is_plain(axis))
+            ):
+                if rest or out is not None:
+                    args = given_of(a0, a1, a2, a3, a4, *rest)
+                    given = self.all_given(args, out)
+                    cached = self._call_cache[types_of(given)] if given else None
+                    if cached is not None and given:
+                        places = (*given, *self._absent[len(given) :])
+                        return cached(self, *places, axis, keepdims, stream)
+                else:
+                    cached = self._call_cache[type(a0), type(a1), type(a2), type(a3), type(a4)]
+                    if cached is not None:
+                        return cached(self, a0, a1, a2, a3, a4, axis, keepdims, stream)
+            args = given_of(a0, a1, a2, a3, a4, *rest)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare(args, axis, keepdims, out, options)
+            result = prepared.run()
+            values = (*args, *self.given_outputs(args, out))
+            returned = "one" if len(self._declaration.outputs) == 1 else "tuple"
+            self._call_cache.learn(
+                values, lambda: self._entry(values, ("axis", "keepdims"), returned)
+            )
+            return result
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def bind(
         self,
@@ -184,24 +191,28 @@ class ReductionCallable(_OtherForms):
         ArgumentTypeError
             A `TypeError`: there is no such form. Other errors are those of a call.
         """
-        from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
+        try:
+            from kspec.model.forms.kinds import BY_KEY, FORMS, REDUCE, SEGMENTS, WINDOW
 
-        if form not in FORMS:
-            raise ArgumentTypeError(
-                f"{self.__name__}: form is {form!r}; expected one of {', '.join(FORMS)}"
-            )
-        options = repeatable(LaunchOptions(stream), self.checks)
-        if form == REDUCE:
-            prepared = self.prepare(args, out=out, options=options, **keywords)
-            return self._bound(prepared, functools.partial(self, **keywords))
-        if form == SEGMENTS:
-            args = self.with_bounds(args, keywords.pop("indptr", None))
-        elif form == WINDOW and "size" not in keywords:
-            args, keywords["size"] = self.with_size(args)
-        elif form == BY_KEY and "n" not in keywords:
-            args, keywords["n"] = self.with_count(args)
-        prepared = getattr(self, f"prepare_{form}")(args, out=out, options=options, **keywords)
-        return self._bound(prepared, functools.partial(getattr(self, form), **keywords))
+            if form not in FORMS:
+                raise ArgumentTypeError(
+                    f"{self.__name__}: form is {form!r}; expected one of {', '.join(FORMS)}"
+                )
+            options = repeatable(LaunchOptions(stream), self.checks)
+            if form == REDUCE:
+                prepared = self.prepare(args, out=out, options=options, **keywords)
+                return self._bound(prepared, functools.partial(self, **keywords))
+            if form == SEGMENTS:
+                args = self.with_bounds(args, keywords.pop("indptr", None))
+            elif form == WINDOW and "size" not in keywords:
+                args, keywords["size"] = self.with_size(args)
+            elif form == BY_KEY and "n" not in keywords:
+                args, keywords["n"] = self.with_count(args)
+            prepared = getattr(self, f"prepare_{form}")(args, out=out, options=options, **keywords)
+            return self._bound(prepared, functools.partial(getattr(self, form), **keywords))
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def prepare(
         self,

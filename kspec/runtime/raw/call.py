@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, KspecError, shorten
 from kspec.model.checks import Checks
 from kspec.model.signature import CParam
 from kspec.model.stages import RawSymbol
@@ -228,14 +228,18 @@ class RawCaller(GridKernel, KernelAttributes):
         NotSupportedError
             For a cluster on the host device.
         """
-        if sanitize is None and order is None and timeout is None:
-            more = None
-            if cluster is not None or pdl:
-                more = more_of(self.name, cluster, pdl)
-            self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
-        else:
-            options = LaunchOptions(stream, shared_mem, cluster, pdl, sanitize, order, timeout)
-            self.prepare(grid, block, args, options).run()
+        try:
+            if sanitize is None and order is None and timeout is None:
+                more = None
+                if cluster is not None or pdl:
+                    more = more_of(self.name, cluster, pdl)
+                self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
+            else:
+                options = LaunchOptions(stream, shared_mem, cluster, pdl, sanitize, order, timeout)
+                self.prepare(grid, block, args, options).run()
+        except KspecError as error:
+            shorten(error)
+            raise
 
     def operands(self, args: Sequence[Any]) -> tuple[RawArgument, ...]:
         """Return the classified arguments of a call, as many as are declared."""

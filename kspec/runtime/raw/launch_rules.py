@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kspec.errors import KspecError, shorten
 from kspec.model.declaration import RawDeclaration
 from kspec.model.raw.expressions import Expression
 from kspec.model.raw.launch_rules import BUILTINS
@@ -111,25 +112,29 @@ class RawFunction(RawCallable):
         ShapeError
             If an array that the spec returns is given, and has another shape.
         """
-        given = args
-        if self._returned and type(args) is not tuple:
-            given = args = tuple(args)
-        if self.tuned and all(one is None for one in template):
-            template = measured_template(self.tuned, self.declaration, args)
-        grid, block, args, shared_mem, values = self._configure(
-            grid, block, args, shared_mem, template
-        )
-        if sanitize is None and order is None and timeout is None:
-            more = None
-            if values or cluster is not None or pdl:
-                more = more_of(self.name, cluster, pdl, values)
-            self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
-        else:
-            options = LaunchOptions(
-                stream, shared_mem, cluster, pdl, sanitize, order, timeout, values
+        try:
+            given = args
+            if self._returned and type(args) is not tuple:
+                given = args = tuple(args)
+            if self.tuned and all(one is None for one in template):
+                template = measured_template(self.tuned, self.declaration, args)
+            grid, block, args, shared_mem, values = self._configure(
+                grid, block, args, shared_mem, template
             )
-            self.prepare(grid, block, args, options).run()
-        return self._results(given, args, stream) if self._returned else None
+            if sanitize is None and order is None and timeout is None:
+                more = None
+                if values or cluster is not None or pdl:
+                    more = more_of(self.name, cluster, pdl, values)
+                self._call_cache.last(self, grid, block, args, shared_mem, stream, more)
+            else:
+                options = LaunchOptions(
+                    stream, shared_mem, cluster, pdl, sanitize, order, timeout, values
+                )
+                self.prepare(grid, block, args, options).run()
+            return self._results(given, args, stream) if self._returned else None
+        except KspecError as error:
+            shorten(error)
+            raise
 
     def _results(self, given: Sequence[Any], args: Sequence[Any], stream: Any) -> Any:
         """Return the arrays that the spec returns; those that were given as they are."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, shorten
 from kspec.model.forms.kinds import BY_KEY
 from kspec.model.infer import Inferred
 from kspec.runtime.arguments.binding import Call, Operand
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain, known_type
 from kspec.runtime.kernels.forms.indices import check_beside
 
@@ -79,18 +80,22 @@ class ByKeyCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if n is None:
-            args, n = self.with_count(args)
-        given = self.all_given(args, out, indices=1)
-        plain = sanitize is None and order is None and timeout is None
-        if plain and is_plain(n) and type(deterministic) is bool:
-            cached = self._cached(BY_KEY, given)
-            if cached is not None and given is not None:
-                places = (*given, *self._absent[len(given) :])
-                return cached(self, *places, n, deterministic, stream)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare_by_key(args, n, deterministic, out, options)
-        return self._run_form(BY_KEY, prepared, given, _OPTIONS, indices=1)
+        try:
+            if n is None:
+                args, n = self.with_count(args)
+            given = self.all_given(args, out, indices=1)
+            plain = sanitize is None and order is None and timeout is None
+            if plain and is_plain(n) and type(deterministic) is bool:
+                cached = self._cached(BY_KEY, given)
+                if cached is not None and given is not None:
+                    places = (*given, *self._absent[len(given) :])
+                    return cached(self, *places, n, deterministic, stream)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare_by_key(args, n, deterministic, out, options)
+            return self._run_form(BY_KEY, prepared, given, _OPTIONS, indices=1)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def with_count(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         """Return the inputs with the keys, and the number of outputs, of a call without ``n=``.

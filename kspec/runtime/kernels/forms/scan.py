@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
+from kspec.errors import shorten
 from kspec.model.forms.kinds import SCAN
 from kspec.model.shapes import flag
 from kspec.model.stages import continued
@@ -15,6 +16,7 @@ from kspec.runtime.arguments.binding import Call, Operand, check_count, classify
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
 
@@ -111,21 +113,25 @@ class ScanCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        given = self.all_given(args, out)
-        plain = (
-            sanitize is None
-            and order is None
-            and timeout is None
-            and type(axis) is int
-            and type(exclusive) is type(reverse) is bool
-        )
-        if plain and (cached := self._cached(SCAN, given)) is not None:
-            assert given is not None
-            places = (*given, *self._absent[len(given) :])
-            return cached(self, *places, axis, exclusive, reverse, stream)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare_scan(args, axis, exclusive, reverse, out, options)
-        return self._run_form(SCAN, prepared, given, _OPTIONS)
+        try:
+            given = self.all_given(args, out)
+            plain = (
+                sanitize is None
+                and order is None
+                and timeout is None
+                and type(axis) is int
+                and type(exclusive) is type(reverse) is bool
+            )
+            if plain and (cached := self._cached(SCAN, given)) is not None:
+                assert given is not None
+                places = (*given, *self._absent[len(given) :])
+                return cached(self, *places, axis, exclusive, reverse, stream)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare_scan(args, axis, exclusive, reverse, out, options)
+            return self._run_form(SCAN, prepared, given, _OPTIONS)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def prepare_scan(
         self,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kspec.errors import shorten
 from kspec.model.forms.kinds import SEGMENTS
 from kspec.runtime.arguments.binding import Call, Operand, check_count
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
 from kspec.runtime.schedules import Axes
@@ -73,16 +75,20 @@ class SegmentsCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if indptr is not None:
-            args = self.with_bounds(args, indptr)
-        given = self.all_given(args, out, indices=1)
-        if sanitize is None and order is None and timeout is None:
-            cached = self._cached(SEGMENTS, given)
-            if cached is not None and given is not None:
-                return cached(self, *given, *self._absent[len(given) :], stream)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare_segments(args, out, options)
-        return self._run_form(SEGMENTS, prepared, given, (), indices=1)
+        try:
+            if indptr is not None:
+                args = self.with_bounds(args, indptr)
+            given = self.all_given(args, out, indices=1)
+            if sanitize is None and order is None and timeout is None:
+                cached = self._cached(SEGMENTS, given)
+                if cached is not None and given is not None:
+                    return cached(self, *given, *self._absent[len(given) :], stream)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare_segments(args, out, options)
+            return self._run_form(SEGMENTS, prepared, given, (), indices=1)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def with_bounds(self, args: tuple[Any, ...], indptr: Any) -> tuple[Any, ...]:
         """Return positional arguments with the bounds that are given by keyword among them.

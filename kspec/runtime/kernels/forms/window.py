@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kspec.errors import ArgumentTypeError
+from kspec.errors import ArgumentTypeError, shorten
 from kspec.model.forms.kinds import WINDOW
 from kspec.runtime.arguments.binding import Call, check_count, classify
 from kspec.runtime.callcache.prepared import Prepared
 from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
+from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
 from kspec.runtime.schedules import broadcast_strides
@@ -88,18 +89,22 @@ class WindowCallable(FoldingCallable):
         SpecializationNotBuilt
             Nothing precompiled fits and ``KSPEC_JIT=never``.
         """
-        if size is None:
-            args, size = self.with_size(args)
-        given = self.all_given(args, out)
-        plain = sanitize is None and order is None and timeout is None
-        if plain and is_plain(size) and is_plain(axis) and is_plain(step):
-            cached = self._cached(WINDOW, given)
-            if cached is not None and given is not None:
-                places = (*given, *self._absent[len(given) :])
-                return cached(self, *places, size, axis, boundary, step, stream)
-        options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
-        prepared = self.prepare_window(args, size, axis, boundary, step, out, options)
-        return self._run_form(WINDOW, prepared, given, _OPTIONS)
+        try:
+            if size is None:
+                args, size = self.with_size(args)
+            given = self.all_given(args, out)
+            plain = sanitize is None and order is None and timeout is None
+            if plain and is_plain(size) and is_plain(axis) and is_plain(step):
+                cached = self._cached(WINDOW, given)
+                if cached is not None and given is not None:
+                    places = (*given, *self._absent[len(given) :])
+                    return cached(self, *places, size, axis, boundary, step, stream)
+            options = LaunchOptions(stream, sanitize=sanitize, order=order, timeout=timeout)
+            prepared = self.prepare_window(args, size, axis, boundary, step, out, options)
+            return self._run_form(WINDOW, prepared, given, _OPTIONS)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def with_size(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         """Return the inputs and the size of a call without ``size=``.
