@@ -19,15 +19,16 @@ from kspec.cpp.tokens import Token, spelled
 
 # Words whose parenthesis belongs to them and is not a list of parameters.
 ATTRIBUTES = frozenset(
-    ["__align__", "alignas", "__attribute__", "__launch_bounds__", "__cluster_dims__",
-     "__maxnreg__", "__block_size__", "__declspec"]
+    ["__align__", "__builtin_align__", "alignas", "__attribute__", "__launch_bounds__",
+     "__cluster_dims__", "__maxnreg__", "__block_size__", "__declspec"]
 )  # fmt: skip
 # Words of a declaration that are not its type.
 SPECIFIERS = frozenset(
     ["extern", "static", "inline", "constexpr", "constinit", "consteval", "mutable", "register",
      "thread_local", "friend", "typedef", "virtual", "explicit", "__forceinline__",
      "__inline_hint__", "__noinline__", "__inline__", "__inline", "__extension__", "__global__",
-     "__device__", "__host__", "__constant__", "__shared__", "__managed__", "__grid_constant__"]
+     "__device__", "__host__", "__constant__", "__shared__", "__managed__", "__grid_constant__",
+     "__device_builtin__"]
 )  # fmt: skip
 QUALIFIERS = frozenset(
     ["const", "volatile", "__restrict__", "__restrict", "restrict", "__const", "__volatile__"]

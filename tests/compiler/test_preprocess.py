@@ -34,7 +34,7 @@ def test_keywords_cannot_be_defined_away():
     text = (
         "#ifndef __CUDACC__\n#define __global__\n#define __launch_bounds__(...) \\\n  \n#endif\nx"
     )
-    assert prepare(text).text == "#ifndef __CUDACC__\n\n\n\n#endif\nx"
+    assert prepare(text).text == "#ifndef KSPEC_CUDA\n\n\n\n#endif\nx"
 
 
 def test_spans_of_the_user():
@@ -56,3 +56,28 @@ def test_spans_of_the_user():
     kept = "".join(text[start:end] for start, end in spans)
     assert kept == "".join(piece for piece, mine in pieces.items() if mine)
     assert [marker.path for marker in markers][6] == 'spec "x".toml'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#ifdef __CUDACC__\n#endif", "#ifdef KSPEC_CUDA\n#endif"),
+        (
+            "#if defined(__CUDACC__) && !defined __CUDA_ARCH__",
+            "#if defined(KSPEC_CUDA) && !defined __CUDA_ARCH__",
+        ),
+        (
+            "#if defined( __CUDA_ARCH__ ) && (__CUDA_ARCH__ < 600)",
+            "#if defined( __CUDA_ARCH__ ) && (KSPEC_CUDARCH < 600)",
+        ),
+        (
+            "#if __CUDACC_VER_MAJOR__ >= 11 && \\\n  __CUDA_ARCH__ >= 530",
+            "#if KSPEC_CUDA_VER_MAJOR >= 11 && \\\n  KSPEC_CUDARCH >= 530",
+        ),
+        ("int a = __CUDA_ARCH__; // __CUDACC__", "int a = KSPEC_CUDARCH; // __CUDACC__"),
+        *(2 * (one,) for one in ("#ifdef __CUDA_ARCH__", "#ifndef __CUDA_ARCH__")),
+        *(2 * (one,) for one in ("#define __CUDA_ARCH__ 3", 'f("__CUDA_ARCH__", my__CUDACC__)')),
+    ],
+)
+def test_macros_of_cudas_compilers(text, expected):
+    assert prepare(text).text == expected

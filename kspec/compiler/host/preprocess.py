@@ -52,6 +52,19 @@ _LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[ \t]*$', re
 
 @dataclass(frozen=True)
 class PreparedText:
+# What a CUDA compiler defines, for the user's text alone: headers of the toolkit would take it for
+# inline PTX. Names of one length keep columns. The architecture has but a value, so that
+# `#ifdef __CUDA_ARCH__`, which mostly guards inline PTX, has its alternative.
+_OF_COMPILER = re.compile(
+    r"\b__CUDACC(?:__|_VER_M(?:AJ|IN)OR__)(?!\w)"
+    r"|(?P<asked>\bdefined\s*\(?\s*|\b(?:ifn?def|define|undef)[ \t]+)?\b__CUDA_ARCH__(?!\w)"
+)
+_OF_DIALECT = {
+    "__CUDACC__": "KSPEC_CUDA",
+    "__CUDACC_VER_MAJOR__": "KSPEC_CUDA_VER_MAJOR",
+    "__CUDACC_VER_MINOR__": "KSPEC_CUDA_VER_MINOR",
+    "__CUDA_ARCH__": "KSPEC_CUDARCH",
+}
     """CUDA text that the preprocessor may read.
 
     Attributes
@@ -68,9 +81,9 @@ class PreparedText:
 
 @functools.lru_cache(maxsize=256)
 def prepare(text: str) -> PreparedText:
-    """Refuse what cannot be included, and keep CUDA's keywords what they are."""
+    """Refuse what cannot be included, keep CUDA's keywords what they are, name its compiler."""
     includes = frozenset(name.name for name in header_names(text) if name.is_literal)
-    if any(map(_refused, includes)) or re.search(r"(?:define|undef)[ \t]+__\w+__", text):
+    if any(map(_refused, includes)) or re.search(r"(?:define|undef)[ \t]+__\w+__|__CUDA", text):
         text = _edited(text)
     return PreparedText(text, includes)
 
@@ -81,11 +94,15 @@ def _edited(text: str) -> str:
         for name in header_names(text)
         if name.is_literal and name.directive.word in INCLUDES and (library := _refused(name.name))
     ]
-    edits += [
-        (token.start, token.end, "")
-        for token in tokens_of(text)
-        if token.kind == "directive" and _REDEFINED.match(token.text)
-    ]
+    for token in tokens_of(text):
+        if token.kind == "directive" and _REDEFINED.match(token.text):
+            edits.append((token.start, token.end, ""))
+        elif "__CUDA" in token.text and token.kind in ("directive", "word"):
+            edits += [
+                (token.start + match.start(), token.start + match.end(), _OF_DIALECT[match[0]])
+                for match in _OF_COMPILER.finditer(token.text)
+                if not match["asked"]
+            ]
     pieces, position = [], 0
     for start, end, new in sorted(edits):
         pieces += [text[position:start], new, newlines(text[start:end])]

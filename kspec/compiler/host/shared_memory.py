@@ -59,7 +59,7 @@ class SharedDeclaration:
             inner = spelled(tokens[2:-1])
             if tokens[0].text == "__attribute__":
                 attributes.append(spelled(tokens))
-            elif tokens[0].text == "__align__":
+            elif tokens[0].text in ("__align__", "__builtin_align__"):
                 attributes.append(f"__attribute__((aligned({inner})))")
             elif tokens[0].text == "alignas":  # of a number or a type
                 argument = f"({inner})" if ">" in inner[:-1] and inner[-1] != ">" else inner

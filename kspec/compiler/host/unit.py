@@ -40,7 +40,6 @@ _LIGHT_HEADERS = frozenset(
         "float.h",
         "limits.h",
         "stddef.h",
-        "stdint.h",
     ]
 )
 # Parts of the dialect by the macros that leave them out, and what sources write that need them:

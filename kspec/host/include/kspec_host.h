@@ -12,9 +12,10 @@
 #define KSPEC_HOST_STD 0
 #endif
 #if KSPEC_HOST_STD
+#include <stdint.h>  // before headers that have such integers from elsewhere
+
 #include <math.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -18,6 +18,8 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define __cluster_dims__ __cluster_dims__
 #define __maxnreg__ __maxnreg__
 #define __align__ __align__
+#define __builtin_align__ __builtin_align__
+#define __device_builtin__ __device_builtin__
 #define __forceinline__ __forceinline__
 #define __inline_hint__ __inline_hint__
 #define __shared__ __shared__
@@ -37,6 +39,15 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
   const char* kspec_file = __builtin_FILE(), int kspec_line = __builtin_LINE()
 #define KSPEC_HOST_HERE \
   ::kspec_host::Site { kspec_file, kspec_line }
+
+// What compiler/host/preprocess.py writes for __CUDACC__ and its relatives.
+#define KSPEC_CUDA 1
+#define KSPEC_CUDA_VER_MAJOR 12
+#define KSPEC_CUDA_VER_MINOR 0
+#define KSPEC_CUDARCH 700
+
+// libcu++ leaves out types whose headers are the toolkit's, which would come with all others.
+#define CCCL_DISABLE_NVFP8_SUPPORT
 
 #include "unchecked.h"
 

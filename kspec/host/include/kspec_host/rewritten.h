@@ -13,6 +13,8 @@
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define __device_builtin__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __inline_hint__ inline
 // What the rewriter leaves: templates of variables. One for each operating-system thread is one for
