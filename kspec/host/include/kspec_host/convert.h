@@ -6,7 +6,7 @@
 namespace kspec_host {
 
 template <class I, class F> static inline I saturate(F x, I low, I high) {
-  if (x != x) return sizeof(F) == 4 && sizeof(I) == 4 ? 0 : (I)1 << (8 * sizeof(I) - 1);
+  if (x != x) return sizeof(F) == 4 && sizeof(I) <= 4 ? 0 : (I)1 << (8 * sizeof(I) - 1);
   return x <= (F)low ? low : x >= (F)high ? high : (I)x;
 }
 
