@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import kspec
 from kspec.errors import HostFault, LaunchError
 from tests.devices import ArrayDevice
 from tests.semantics.harness import run
+
+Part = tuple[list[int], int, int]
 
 GROUPS_SOURCE = r"""
 #include <cooperative_groups.h>
@@ -55,6 +58,46 @@ extern "C" __global__ void reduces(const int* x, int* out) {
   o[0] = cg::reduce(tile, v, cg::plus<int>()); o[1] = cg::reduce(tile, v, cg::less<int>());
   o[2] = cg::reduce(tile, v, cg::greater<int>()); o[3] = cg::reduce(tile, v, cg::bit_xor<int>());
   o[4] = cg::reduce(tile, v, [](int a, int b) { return a > b ? a : b; });
+}
+"""
+SCAN_SOURCE = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/scan.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void scans(const int* x, const float* f, int* out, float* floats) {
+  auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+  int t = threadIdx.x, v = x[t], *o = out + 5 * t;
+  o[0] = cg::inclusive_scan(tile, v); o[1] = cg::exclusive_scan(tile, v);
+  o[2] = cg::inclusive_scan(tile, v, cg::greater<int>());
+  o[3] = cg::exclusive_scan(tile, v, [](int a, int b) { return a ^ b; });
+  floats[t] = cg::exclusive_scan(tile, f[t], cg::plus<float>());
+  o[4] = -1;
+  if (v > 0) {
+    auto group = cg::coalesced_threads();
+    o[4] = cg::exclusive_scan(group, 1);
+  }
+}
+"""
+PARTITION_SOURCE = r"""
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+template <class Group> __device__ void describe(const Group& group, int value, int* o) {
+  o[0] = group.thread_rank(); o[1] = group.size();
+  o[2] = group.meta_group_rank(); o[3] = group.meta_group_size();
+  o[4] = cg::reduce(group, value, cg::plus<int>());
+  group.sync();
+}
+extern "C" __global__ void partitions(const int* x, int* out) {
+  auto tile = cg::tiled_partition<16>(cg::this_thread_block());
+  int t = threadIdx.x, v = x[t], *o = out + 22 * t, same = -1;
+  describe(cg::labeled_partition(tile, v), t, o);
+  auto half = cg::binary_partition(tile, v > 2);
+  describe(half, t, o + 5);
+  describe(cg::labeled_partition(half, v % 2 == 0), t, o + 10);
+  describe(cg::binary_partition(tile, true), t, o + 15);
+  o[20] = half.match_all(v > 2, same) == (1u << half.size()) - 1;
+  o[21] = same;
 }
 """
 GRID_SOURCE = r"""
@@ -155,6 +198,66 @@ def test_reduce(place: ArrayDevice) -> None:
     results = [tiles.sum(1), tiles.min(1), tiles.max(1), np.bitwise_xor.reduce(tiles, 1)]
     expected = np.repeat(np.stack([*results, results[2]], -1), 16, axis=0)
     np.testing.assert_array_equal(out, expected)
+
+
+def test_scan(place: ArrayDevice) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-1000, 1000, 64).astype(np.int32)
+    f = rng.integers(-99, 99, 64).astype(np.float32)
+    *_, out, floats = run(
+        place,
+        SCAN_SOURCE,
+        "scans",
+        (1,),
+        (64,),
+        x,
+        f,
+        np.zeros((64, 5), np.int32),
+        np.zeros_like(f),
+    )
+    tiles = x.reshape(8, 8)
+    sums, xors = np.cumsum(tiles, 1), np.bitwise_xor.accumulate(tiles, 1)
+    before = np.zeros((8, 1), np.int32)
+    expected = [
+        sums, sums - tiles, np.maximum.accumulate(tiles, 1), np.hstack([before, xors[:, :-1]]),
+    ]  # fmt: skip
+    for column, values in enumerate(expected):
+        np.testing.assert_array_equal(out[:, column], values.ravel(), str(column))
+    totals = np.cumsum(f.reshape(8, 8), 1)
+    np.testing.assert_array_equal(floats, (totals - f.reshape(8, 8)).ravel())
+    warps = x.reshape(2, 32) > 0
+    ranks = np.where(warps, np.cumsum(warps, 1) - 1, -1)
+    np.testing.assert_array_equal(out[:, 4], ranks.ravel())
+
+
+def test_partitions(place: ArrayDevice) -> None:
+    x = np.random.default_rng(0).integers(0, 5, 64).astype(np.int32)
+    x[:16] = 4
+    _, out = run(
+        place, PARTITION_SOURCE, "partitions", (1,), (64,), x, np.zeros((64, 22), np.int32)
+    )
+
+    def parts(threads: list[int], label: Callable[[int], int], by_label: bool) -> Iterator[Part]:
+        """Yield the threads of each part, its number and how many there are."""
+        labels = [*dict.fromkeys(label(x[t]) for t in threads)]
+        labels = sorted(labels) if by_label else labels
+        for number, one in enumerate(labels):
+            yield [t for t in threads if label(x[t]) == one], number, len(labels)
+
+    def check(found: Iterator[Part], column: int) -> None:
+        for threads, number, count in found:
+            for rank, t in enumerate(threads):
+                expected = [rank, len(threads), number, count, sum(threads)]
+                assert out[t, column : column + 5].tolist() == expected, (t, column)
+
+    for first in range(0, 64, 16):
+        tile = [*range(first, first + 16)]
+        check(parts(tile, lambda v: v, False), 0)
+        check(parts(tile, lambda v: v > 2, True), 5)
+        for half, _, _ in parts(tile, lambda v: v > 2, True):
+            check(parts(half, lambda v: v % 2 == 0, True), 10)
+        check(parts(tile, lambda v: True, True), 15)
+    assert (out[:, 20:] == 1).all()
 
 
 def cooperative(name: str) -> kspec.RawKernel:

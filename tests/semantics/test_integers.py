@@ -36,6 +36,25 @@ extern "C" __global__ void binary(const unsigned* x, const unsigned* y, unsigned
   o[20] = __dp2a_lo(a, b, 3u); o[21] = __dp2a_hi(a, b, 3u);
   o[22] = min((int)a, (int)b); o[23] = max(a, b);
 }
+extern "C" __global__ void sums(const unsigned* x, const unsigned* y, unsigned* out) {
+  int t = threadIdx.x;
+  unsigned a = x[t], b = y[t], *o = out + 8 * t;
+  o[0] = __vsads2(a, b); o[1] = __vsadu2(a, b); o[2] = __vsads4(a, b); o[3] = __vsadu4(a, b);
+  o[4] = __vavgs2(a, b); o[5] = __vavgu2(a, b); o[6] = __vavgs4(a, b); o[7] = __vavgu4(a, b);
+}
+extern "C" __global__ void nth(const unsigned* x, const unsigned* base, const int* n, unsigned* out) {
+  out[threadIdx.x] = __fns(x[threadIdx.x], base[threadIdx.x], n[threadIdx.x]);
+}
+extern "C" __global__ void where(int* x) {
+  __shared__ int one, many[40];
+  extern __shared__ int more[];
+  int here = 0, t = threadIdx.x;
+  one = many[t] = more[t] = t;
+  __barrier_sync(0);
+  x[t] = __isShared(&one) + __isShared(&many[39]) + __isShared(&more[31]);
+  if (__isShared(x) || __isShared(&here)) x[t] = -1;
+  x[t] += many[31 - t] + more[31 - t];
+}
 extern "C" __global__ void binary64(const unsigned long long* x, const unsigned long long* y,
                                     unsigned long long* out) {
   int t = threadIdx.x;
@@ -241,3 +260,36 @@ def test_arithmetic_on_parts_of_a_word(column: int, bits: int, place: ArrayDevic
     ]  # fmt: skip
     for number, values in enumerate(expected):
         np.testing.assert_array_equal(found[:, number], values % full, err_msg=str(number))
+
+
+def test_sums_and_averages_of_parts(place: ArrayDevice) -> None:
+    x, y = (np.random.default_rng(k).integers(0, 2**32, 512, np.uint32) for k in range(2))
+    x[:8], y[:8] = [0, 1, 2**32 - 1, 0x80808080, 0x7F7F7F7F, 1, 5, 7], [0, 0, 0, *[2**32 - 1] * 5]
+    *_, out = run(place, INTEGERS_SOURCE, "sums", (1,), (512,), x, y, np.zeros((512, 8), np.uint32))
+    for column, kind in enumerate(["i2", "u2", "i1", "u1"]):
+        a, b = (one.view(kind).reshape(512, -1).astype(int) for one in (x, y))
+        np.testing.assert_array_equal(out[:, column], abs(a - b).sum(1))
+        average = (a + b + (a + b >= 0)) >> 1
+        found = out[:, 4 + column].copy().view(kind).reshape(512, -1)
+        np.testing.assert_array_equal(found, average)
+
+
+def test_the_nth_set_bit(place: ArrayDevice) -> None:
+    rng = np.random.default_rng(0)
+    x, base = rng.integers(0, 2**32, 512, np.uint32), rng.integers(0, 32, 512, np.uint32)
+    n = rng.integers(-6, 7, 512).astype(np.int32)
+    x[:4], base[:4], n[:4] = [0, 2**32 - 1, 1, 2**31], [0, 31, 0, 31], [1, -32, 0, 0]
+    *_, out = run(place, INTEGERS_SOURCE, "nth", (1,), (512,), x, base, n, np.zeros(512, np.uint32))
+
+    def found(mask: int, base: int, n: int) -> int:
+        way = range(base, -1, -1) if n < 0 else range(base, 32 if n else base + 1)
+        bits = [k for k in way if mask >> k & 1]
+        return bits[max(abs(n), 1) - 1] if len(bits) >= max(abs(n), 1) else 2**32 - 1
+
+    rows = zip(x.tolist(), base.tolist(), n.tolist(), strict=True)
+    np.testing.assert_array_equal(out, [found(*row) for row in rows])
+
+
+def test_addresses_in_shared_memory(place: ArrayDevice) -> None:
+    (x,) = run(place, INTEGERS_SOURCE, "where", (2,), (32,), np.zeros(32, np.int32), shared_mem=128)
+    np.testing.assert_array_equal(x, 3 + 2 * (31 - np.arange(32)))

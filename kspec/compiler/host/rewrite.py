@@ -46,7 +46,8 @@ _CONTROL = frozenset(["if", "for", "while", "switch", "constexpr"])
 # Threads meet in calls of functions and methods with these names. A name too many costs nothing.
 _COLLECTIVE = re.compile(
     r"__syncthreads\w*|__syncwarp|__activemask|__(?:shfl|any|all|ballot|match|reduce)_?\w*_sync"
-    r"|sync|shfl\w*|ballot|any|all|match_any|match_all|reduce|coalesced_threads"
+    r"|__barrier_sync|sync|shfl\w*|ballot|any|all|match_any|match_all|reduce|coalesced_threads"
+    r"|(?:in|ex)clusive_scan|(?:labeled|binary)_partition"
 )
 
 

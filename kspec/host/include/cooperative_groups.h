@@ -87,6 +87,11 @@ class lanes_group {
   template <class T> unsigned int match_any(T value, KSPEC_HOST_SITE) const {
     return by_rank(kspec_host::match_any(mask_, value, KSPEC_HOST_HERE));
   }
+  template <class T> unsigned int match_all(T value, int& predicate, KSPEC_HOST_SITE) const {
+    predicate = kspec_host::match_any(mask_, value, KSPEC_HOST_HERE) == mask_;
+    return predicate ? by_rank(mask_) : 0;
+  }
+  unsigned int kspec_mask() const { return mask_; }
 
  protected:
   unsigned int mask_, rank_, size_;
@@ -133,16 +138,54 @@ static inline thread_block_tile<N, Parent> tiled_partition(const Parent&) {
   return {};
 }
 
+// Lanes that came together, or a part of a group: one of several.
 class coalesced_group : public details::lanes_group {
-  friend coalesced_group coalesced_threads(const char*, int);
+ public:
+  explicit coalesced_group(unsigned int kspec_mask, unsigned int part = 0, unsigned int parts = 1)
+      : part_(part), parts_(parts) {
+    mask_ = kspec_mask;
+    rank_ = __builtin_popcount(mask_ & ((1u << kspec_host::lane_id()) - 1));
+    size_ = __builtin_popcount(mask_);
+  }
+  unsigned int meta_group_rank() const { return part_; }
+  unsigned int meta_group_size() const { return parts_; }
+
+ private:
+  unsigned int part_, parts_;
 };
 
-inline coalesced_group coalesced_threads(KSPEC_HOST_SITE) {
-  coalesced_group group;
-  group.mask_ = __activemask(kspec_file, kspec_line);
-  group.rank_ = __builtin_popcount(group.mask_ & ((1u << kspec_host::lane_id()) - 1));
-  group.size_ = __builtin_popcount(group.mask_);
-  return group;
+static inline coalesced_group coalesced_threads(KSPEC_HOST_SITE) {
+  return coalesced_group(__activemask(kspec_file, kspec_line));
+}
+
+// The parts of a group whose threads have one label, in the order of their first threads.
+template <class Group, class T>
+static inline coalesced_group labeled_partition(const Group& group, T label, KSPEC_HOST_SITE) {
+  T labels[kspec_host::WARP_SIZE];
+  unsigned int lanes = kspec_host::gather(group.kspec_mask(), label, labels, "labeled_partition",
+                                          KSPEC_HOST_HERE);
+  unsigned int mine = 0, part = 0, parts = 0;
+  while (lanes) {
+    unsigned int equal = 0, first = __builtin_ctz(lanes);
+    for (unsigned int left = lanes; left; left &= left - 1)
+      if (labels[__builtin_ctz(left)] == labels[first]) equal |= left & -left;
+    if (equal >> kspec_host::lane_id() & 1) mine = equal, part = parts;
+    lanes &= ~equal, parts++;
+  }
+  return coalesced_group(mine, part, parts);
+}
+// Those of a predicate; the second part has the threads for which it holds.
+template <class Group>
+static inline coalesced_group binary_partition(const Group& group, bool predicate,
+                                               KSPEC_HOST_SITE) {
+  unsigned int all = group.kspec_mask();
+  unsigned int holds = kspec_host::ballot(all, predicate, "binary_partition", KSPEC_HOST_HERE);
+  if (holds == all || !holds) return coalesced_group(all);
+  return coalesced_group(predicate ? holds : all & ~holds, predicate, 2);
+}
+template <class Group>
+static inline coalesced_group labeled_partition(const Group& group, bool label, KSPEC_HOST_SITE) {
+  return binary_partition(group, label, kspec_file, kspec_line);
 }
 
 template <class Group> static inline void sync(const Group& group, KSPEC_HOST_SITE) {

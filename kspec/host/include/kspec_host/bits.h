@@ -72,6 +72,15 @@ static inline unsigned int __brev(unsigned int x) {
 static inline unsigned long long __brevll(unsigned long long x) {
   return (unsigned long long)__brev((unsigned)x) << 32 | __brev((unsigned)(x >> 32));
 }
+// The place of a set bit, counted from one: at it, or the offset-th from it upwards or downwards.
+static inline unsigned int __fns(unsigned int mask, unsigned int base, int offset) {
+  int left = offset > 0 ? offset - 1 : offset < 0 ? -(offset + 1) : 0, step = offset < 0 ? -1 : 1;
+  for (unsigned int i = base; i < 32; i += step) {
+    if (mask >> i & 1 && left-- == 0) return i;
+    if (offset == 0) break;
+  }
+  return 0xffffffffu;
+}
 static inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int selector) {
   unsigned long long bytes = (unsigned long long)high << 32 | low;
   unsigned int result = 0;
@@ -141,6 +150,12 @@ static inline int __double2hiint(double x) { return (int)(__double_as_longlong(x
 static inline int __double2loint(double x) { return (int)__double_as_longlong(x); }
 static inline double __hiloint2double(int high, int low) {
   return __longlong_as_double((long long)high << 32 | (unsigned)low);
+}
+static inline unsigned int __isShared(const void* address) {
+  const kspec_host::Block* block = kspec_context.block;
+  size_t static_offset = (const unsigned char*)address - block->static_shared;
+  size_t dynamic_offset = (const unsigned char*)address - block->dynamic_shared;
+  return static_offset < block->static_used || dynamic_offset < block->dynamic_bytes;
 }
 static inline size_t __cvta_generic_to_shared(const void* address) { return (size_t)address; }
 static inline size_t __cvta_generic_to_global(const void* address) { return (size_t)address; }

@@ -25,6 +25,16 @@ template <class T> static inline int saturate_part(int x) {
     typedef T Part;                                                                          \
     return kspec_host::by_part<Part>(x, y, [](int a, int b) -> int { return EXPRESSION; });  \
   }
+// The sum of the absolute differences.
+#define KSPEC_SUM(NAME, T)                                                          \
+  static inline unsigned int NAME(unsigned int x, unsigned int y) {                 \
+    unsigned int sum = 0;                                                           \
+    for (int shift = 0; shift < 32; shift += 8 * sizeof(T)) {                       \
+      int a = (T)(x >> shift), b = (T)(y >> shift);                                 \
+      sum += a > b ? a - b : b - a;                                                 \
+    }                                                                               \
+    return sum;                                                                     \
+  }
 #define KSPEC_COMPARE(NAME, SUFFIX, T, OP)                 \
   KSPEC_PARTS(__vcmp##NAME##SUFFIX, T, a OP b ? -1 : 0)    \
   KSPEC_PARTS(__vset##NAME##SUFFIX, T, a OP b)
@@ -41,6 +51,9 @@ template <class T> static inline int saturate_part(int x) {
   KSPEC_PARTS(__vminu##N, UNSIGNED, a < b ? a : b)                             \
   KSPEC_PARTS(__vabsdiffs##N, SIGNED, a > b ? a - b : b - a)                   \
   KSPEC_PARTS(__vabsdiffu##N, UNSIGNED, a > b ? a - b : b - a)                 \
+  KSPEC_SUM(__vsads##N, SIGNED)                                                \
+  KSPEC_SUM(__vsadu##N, UNSIGNED)                                              \
+  KSPEC_PARTS(__vavgs##N, SIGNED, (a + b + (a + b >= 0)) >> 1)                 \
   KSPEC_PARTS(__vavgu##N, UNSIGNED, (a + b + 1) >> 1)                          \
   KSPEC_PARTS(__vhaddu##N, UNSIGNED, (a + b) >> 1)                             \
   KSPEC_COMPARE(eq, N, UNSIGNED, ==)                                           \
@@ -61,6 +74,7 @@ KSPEC_SIMD(2, short, unsigned short)
 KSPEC_SIMD(4, signed char, unsigned char)
 #undef KSPEC_SIMD
 #undef KSPEC_COMPARE
+#undef KSPEC_SUM
 #undef KSPEC_PARTS
 
 #define KSPEC_DOT(WORD, HALF, BYTE)                                                          \

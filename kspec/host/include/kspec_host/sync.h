@@ -14,6 +14,12 @@ static inline int __syncthreads_or(int predicate, KSPEC_HOST_SITE) {
   return kspec_host::wait_at_barrier(kspec_host::BARRIER_OR, predicate, KSPEC_HOST_HERE);
 }
 
+// All threads of a block meet at each of these: the number makes no difference.
+static inline void __barrier_sync(unsigned int number, KSPEC_HOST_SITE) {
+  if (number > 15) kspec_host::fail("trap", "there are barriers 0 to 15", KSPEC_HOST_HERE);
+  kspec_host::wait_at_barrier(kspec_host::BARRIER_SYNC, 0, KSPEC_HOST_HERE);
+}
+
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
