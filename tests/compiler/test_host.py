@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from kspec.compiler.cuda import find_headers
 from kspec.compiler.host import find_compiler
 from kspec.compiler.host.compile import compile_host, fingerprint
 from kspec.errors import CompileError
-from kspec.model.stages import CudaSource, Header
+from kspec.model.stages import CudaSource, Header, Target
+from tests.compiling import compiled
 
 
 def error_of(text: str, *names: str, headers: tuple[Header, ...] = ()) -> CompileError:
@@ -90,6 +92,32 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
 
 def test_layered_textures_and_clusters_are_refused():
     text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) {\n'
+def test_a_size_of_a_shared_array_that_is_unknown():
+    error = error_of('extern "C" __global__ void k() {\n  __shared__ float tile[SIZE];\n}')
+    assert error.log.startswith("norms.cu:2:25: error: ") and "SIZE" in error.log
+    assert "kspec_" not in error.log
+
+
+def test_names_that_nvcc_has_without_an_include():
+    text = 'extern "C" __global__ void k(double* x) { uint n = INT_MAX; x[0] = INFINITY + M_PI * sqrt(n); }'
+    assert compile_host(CudaSource("k.cu", text, backend="nvcc")).symbols
+    with pytest.raises(CompileError, match="INFINITY"):
+        compile_host(CudaSource("k.cu", text))
+
+
+def test_a_toolkit_that_options_name():
+    toolkit = find_headers("cudart")
+    if toolkit is None:
+        pytest.skip("CUDA's headers are not installed")
+    text = """
+    #include <cuda/std/limits>
+    extern "C" __global__ void k(float* x) {
+      x[0] = cuda::std::numeric_limits<float>::max() + make_char2(1, 2).y;
+    }
+    """
+    assert compiled(CudaSource("k.cu", text, options=(f"-I{toolkit}",)), Target("host")).symbols
+
+
     error = error_of(text + "  x[0] = tex2DLayered<float>(t, 0, 0, 0);\n}")
     assert "tex2DLayered() cannot run on the host device; guard it" in error.log
     text = "#include <cooperative_groups.h>\n__global__ void k(int* x) {\n"

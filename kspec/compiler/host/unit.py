@@ -104,13 +104,15 @@ def prepare_unit(source: CudaSource, directives: Sequence[str]) -> PreparedUnit:
     texts = {header.name: prepare(header.text) for header in source.headers}
     included = main.includes.union(*(text.includes for text in (front, *texts.values())))
     foreign = included - texts.keys() - _LIGHT_HEADERS
-    needs_std = any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign)
+    as_nvcc = source.backend == "nvcc"
+    needs_std = as_nvcc or any(not is_file(INCLUDE_DIRECTORY / name) for name in foreign)
     written = [front.text, main.text, *(one.text for one in texts.values())]
     written.append("\n".join(source.name_expressions))
     # The user's macros come after the dialect, which they must not rewrite (-DN=4).
     lines = [
         *(f"#define {macro} 1" for macro in ([] if needs_std else _left_out(written))),
         "#define KSPEC_HOST_REWRITE 1",
+        f"#define KSPEC_HOST_NVCC {int(as_nvcc)}",
         '#include "kspec_host.h"',
         line_directive(1, "<options>"),
         front.text,

@@ -21,6 +21,12 @@
 #include <time.h>
 
 #include <cstdio>
+#if KSPEC_HOST_NVCC  // it includes these by itself
+#include <limits.h>
+#include <sys/types.h>
+
+#include <cmath>
+#endif
 #endif
 
 #include "kspec_host/abi.h"
