@@ -72,10 +72,12 @@ def test_wrong_name_expression():
     ("line", "text", "words"),
     [
         (2, '\nextern "C" __global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(x[0])); }',
-         "error: inline PTX (asm) cannot run on the host device; guard it with '#ifndef KSPEC"),
+         "error: inline PTX (asm) cannot run on the host device; guard it with '#ifndef KSPEC_HOST' and "
+         "give a C++ alternative, such as CUDA's own functions (__shfl_sync"),
         (3, 'extern "C" __global__ void c() {}\nextern "C" __global__ void k() {\n  c<<<1, 1>>>();\n}',
          "error: a kernel launch from device code (<<<...>>>) cannot run on the host device"),
-        (1, "#include <cub/cub.cuh>\n", "cub device code cannot run on"),
+        (1, "#include <cub/cub.cuh>\n", "give a C++ alternative, such as reduce and inclusive_scan of"),
+        (1, "#include <curand_kernel.h>\n", "(Philox), or pass an array of random numbers"),
         (2, "\n#include <thrust/sort.h>\n", "thrust device code cannot run on"),
         (1, "#include <mma.h>\n", "tensor core (mma.h) device code cannot run on"),
         (2, '#define LANE(x) asm("mov.u32 %0, %laneid;" : "=r"(x))\n'
@@ -90,8 +92,6 @@ def test_refusals_say_where_and_what_to_do(line, text, words):
     assert error.diagnostics[0].source_line == text.splitlines()[line - 1]
 
 
-def test_layered_textures_and_clusters_are_refused():
-    text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) {\n'
 def test_a_size_of_a_shared_array_that_is_unknown():
     error = error_of('extern "C" __global__ void k() {\n  __shared__ float tile[SIZE];\n}')
     assert error.log.startswith("norms.cu:2:25: error: ") and "SIZE" in error.log
@@ -118,6 +118,8 @@ def test_a_toolkit_that_options_name():
     assert compiled(CudaSource("k.cu", text, options=(f"-I{toolkit}",)), Target("host")).symbols
 
 
+def test_layered_textures_and_clusters_are_refused():
+    text = 'extern "C" __global__ void k(cudaTextureObject_t t, float* x) {\n'
     error = error_of(text + "  x[0] = tex2DLayered<float>(t, 0, 0, 0);\n}")
     assert "tex2DLayered() cannot run on the host device; guard it" in error.log
     text = "#include <cooperative_groups.h>\n__global__ void k(int* x) {\n"

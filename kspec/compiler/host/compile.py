@@ -402,6 +402,11 @@ def _readable(log: str, directory: Path) -> str:
 
 
 def _essence(log: str) -> str:
-    """Keep only our own messages when there are some: the errors after them are consequences."""
-    refusals = [line for line in log.splitlines() if REFUSAL in line]
-    return "\n".join(dict.fromkeys(refusals)) or log
+    """Keep only our own messages when there are some: the errors after them are consequences.
+
+    So are those about types of our own, which shared arrays have.
+    """
+    lines = log.splitlines()
+    refusals = [line for line in lines if REFUSAL in line]
+    others = [line for line in lines if "kspec_type_" not in line]
+    return "\n".join(dict.fromkeys(refusals)) or "\n".join(others) or log

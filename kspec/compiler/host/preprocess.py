@@ -22,36 +22,36 @@ from kspec.dataclass import dataclass
 # Marks our own messages in a compiler's log.
 REFUSAL = "cannot run on the host device"
 GUARD = "guard it with '#ifndef KSPEC_HOST' and give a C++ alternative"
-_NO_LIBRARY = f"{{}} device code {REFUSAL}; {GUARD}"
-# By the first part of the header's name.
+_NO_LIBRARY = f"{{}} device code {REFUSAL}; {GUARD}{{}}"
+_COPY = ("asynchronous copy", ", such as a loop that copies and __syncthreads()")
+_BARRIER = ", such as __syncthreads() or cooperative_groups"
+# By the first part of the header's name, with an alternative.
 _REFUSED_LIBRARIES = {
-    "cub": "cub",
-    "thrust": "thrust",
-    "mma.h": "tensor core (mma.h)",
-    "curand_kernel.h": "cuRAND",
-    "cuda_pipeline.h": "asynchronous copy",
+    "cub": ("cub", ", such as reduce and inclusive_scan of cooperative_groups/reduce.h and scan.h"),
+    "thrust": ("thrust", ", such as a loop of one thread"),
+    "mma.h": ("tensor core (mma.h)", ", such as a loop over the products of the tile"),
+    "curand_kernel.h": (
+        "cuRAND",
+        ", such as a hash of the thread's number (Philox), or pass an array of random numbers",
+    ),
+    "cuda_pipeline.h": _COPY,
 }
 _CARRIED = frozenset({"thrust/complex.h"})  # kspec has its own, for every device
 # By the whole name. Threads here wait in the scheduler, not by spinning as libcu++ does.
 _REFUSED_HEADERS = {
-    "cooperative_groups/memcpy_async.h": "asynchronous copy",
-    "cuda/barrier": "asynchronous barrier",
-    "cuda/pipeline": "asynchronous copy",
-    "cuda/ptx": "PTX",
-    "cuda/std/barrier": "libcu++ barrier",
-    "cuda/std/latch": "libcu++ latch",
-    "cuda/std/semaphore": "libcu++ semaphore",
+    "cooperative_groups/memcpy_async.h": _COPY,
+    "cuda/barrier": ("asynchronous barrier", _BARRIER),
+    "cuda/pipeline": _COPY,
+    "cuda/ptx": ("PTX", ""),
+    "cuda/std/barrier": ("libcu++ barrier", _BARRIER),
+    "cuda/std/latch": ("libcu++ latch", _BARRIER),
+    "cuda/std/semaphore": ("libcu++ semaphore", ", such as atomicAdd()"),
 }
 # Sources for several compilers define these away where __CUDACC__ is not; they are keywords here.
 _REDEFINED = re.compile(
     r"[ \t]*(?:#|%:)[ \t]*(?:define|undef)[ \t]+__(?:global|device|host|shared|constant|managed"
     r"|launch_bounds|align|forceinline|noinline|grid_constant|cluster_dims|maxnreg)__(?!\w)"
 )
-_LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[ \t]*$', re.M)
-
-
-@dataclass(frozen=True)
-class PreparedText:
 # What a CUDA compiler defines, for the user's text alone: headers of the toolkit would take it for
 # inline PTX. Names of one length keep columns. The architecture has but a value, so that
 # `#ifdef __CUDA_ARCH__`, which mostly guards inline PTX, has its alternative.
@@ -65,6 +65,11 @@ _OF_DIALECT = {
     "__CUDACC_VER_MINOR__": "KSPEC_CUDA_VER_MINOR",
     "__CUDA_ARCH__": "KSPEC_CUDARCH",
 }
+_LINE_MARKER = re.compile(r'^# (\d+) "((?:[^"\\\n]|\\.)*)"((?: \d)*)[ \t]*$', re.M)
+
+
+@dataclass(frozen=True)
+class PreparedText:
     """CUDA text that the preprocessor may read.
 
     Attributes
@@ -90,7 +95,7 @@ def prepare(text: str) -> PreparedText:
 
 def _edited(text: str) -> str:
     edits = [
-        (name.directive.start, name.directive.end, f"#error {_NO_LIBRARY.format(library)}")
+        (name.directive.start, name.directive.end, f"#error {_NO_LIBRARY.format(*library)}")
         for name in header_names(text)
         if name.is_literal and name.directive.word in INCLUDES and (library := _refused(name.name))
     ]
@@ -110,11 +115,11 @@ def _edited(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _refused(name: str) -> str:
-    """Return the subject of a header that device code cannot use here, or nothing."""
+def _refused(name: str) -> tuple[str, str] | None:
+    """Return the subject of a header that device code cannot use here, and an alternative."""
     if name in _CARRIED:
-        return ""
-    return _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0], "")
+        return None
+    return _REFUSED_HEADERS.get(name) or _REFUSED_LIBRARIES.get(name.split("/")[0])
 
 
 @dataclass(frozen=True)

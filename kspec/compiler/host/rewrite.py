@@ -27,7 +27,9 @@ from kspec.cpp.directives import escaped
 from kspec.cpp.tokens import Token, newlines, spelled, tokens_of
 from kspec.dataclass import dataclass
 
-_NO_ASM = f"inline PTX (asm) {REFUSAL}; {GUARD}"
+_NO_ASM = (
+    f"inline PTX (asm) {REFUSAL}; {GUARD}, such as CUDA's own functions (__shfl_sync, __ldg, __fns)"
+)
 _REFUSED_WORDS = {
     "asm": _NO_ASM,
     "__asm__": _NO_ASM,
