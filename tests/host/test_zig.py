@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kspec.compiler.host.compile import compile_host
+from kspec.model.stages import CudaSource
+
 ziglang = pytest.importorskip("ziglang")
 
 SCRIPT = r"""
@@ -90,3 +93,17 @@ def test_zig(tmp_path, include):
         text=True,
     )
     assert done.stdout == "ok\n", done.stderr
+
+
+def test_types_and_limits_need_no_library(monkeypatch):
+    monkeypatch.setenv("KSPEC_CXX", f"{Path(ziglang.__file__).parent / 'zig'} c++")
+    text = """
+    #include <cfloat>
+    #include <climits>
+    #include <cstddef>
+    #include <cstdint>
+    extern "C" __global__ void k(std::uint64_t* x, std::nullptr_t) {
+      for (std::size_t i = 0; i < 2; i++) atomicAdd(&x[i], INT_MAX + (FLT_MAX > 1) + UINT64_C(2));
+    }
+    """
+    assert set(compile_host(CudaSource("k.cu", text)).symbols) == {"k"}

@@ -28,20 +28,9 @@ from kspec.model.stages import CudaSource, Header
 
 INCLUDE_DIRECTORY = ROOT / "host" / "include"
 
-# Standard headers that only define types and constants: they need no KSPEC_HOST_STD.
-_LIGHT_HEADERS = frozenset(
-    [
-        "assert.h",
-        "cassert",
-        "cfloat",
-        "climits",
-        "cstddef",
-        "cstdint",
-        "float.h",
-        "limits.h",
-        "stddef.h",
-    ]
-)
+# Standard headers that only define types and constants, and are not among the dialect's: they need
+# no KSPEC_HOST_STD.
+_LIGHT_HEADERS = frozenset(["float.h", "limits.h", "stddef.h"])
 # Parts of the dialect by the macros that leave them out, and what sources write that need them:
 # their names, or a header of the dialect that uses them.
 _PARTS = {
