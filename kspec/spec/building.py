@@ -10,6 +10,7 @@ The Python constructors come through the first, `kspec.spec.loader` through the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +18,17 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from kspec.cpp.fragments import identifiers
+from kspec.errors import SpecError
 from kspec.spec.base import BaseSpec
 from kspec.spec.faults import Fault, error_for, faults_of, refused_fields
+
+# Fields in the order of the constructors' parameters.
+_POSITIONAL = {
+    "elementwise": ("inputs", "outputs", "operation", "name"),
+    "reduction": ("inputs", "outputs", "map", "reduce", "post_map", "identity", "name"),
+}
+_SHOWN = 60  # characters of an argument in a message
 
 SpecT = TypeVar("SpecT", bound=BaseSpec)
 
@@ -47,9 +57,49 @@ def build_spec(
         For anything else; the message lists every problem.
     """
     spec, faults = check_spec(model, fields)
-    if spec is None:
-        raise error_for(str(fields.get("name", "kernel")), faults, fields, arguments or {})
-    return spec
+    if spec is not None:
+        return spec
+    ordered = _in_order(model, fields) if arguments else None
+    if ordered is not None:
+        labels = [arguments.get(field, field) for field in ordered] if arguments else []
+        values = [repr(value) if len(str(value)) <= _SHOWN else "..." for value in ordered.values()]
+        raise SpecError(
+            f"kernel {str(ordered['name'])!r}: the order is {', '.join(labels)}; write "
+            f"{', '.join(values)}"
+        )
+    raise error_for(str(fields.get("name", "kernel")), faults, fields, arguments or {})
+
+
+def _in_order(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values of positional arguments in the one order in which they are a spec.
+
+    Two may be swapped, or one may stand in another place: the name in front, for instance.
+    """
+    names = _POSITIONAL[model.kind]
+    given = [fields[name] for name in names]
+    tried = {repr(given)}
+    for source, target in itertools.permutations(range(len(given)), 2):
+        swapped, moved = [*given], [*given]
+        swapped[source], swapped[target] = given[target], given[source]
+        moved.insert(target, moved.pop(source))
+        for values in (swapped, moved):
+            ordered = dict(zip(names, values, strict=True))
+            if repr(values) in tried:
+                continue
+            tried.add(repr(values))
+            spec = check_spec(model, {**fields, **ordered})[0]
+            if spec is not None and _is_meant(spec):
+                return ordered
+    return None
+
+
+def _is_meant(spec: Any) -> bool:
+    """Return whether the texts of a reduction are what they are for: most pass as any of them."""
+    if spec.kind != "reduction":
+        return True
+    read, reduced = {*identifiers(spec.map)}, {*identifiers(spec.reduce)}
+    is_name = (spec.identity or "").isidentifier() and not spec.identity.isupper()
+    return {"a", "b"} <= reduced and not read.isdisjoint(spec.inputs.names) and not is_name
 
 
 def check_spec(
