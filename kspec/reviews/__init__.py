@@ -8,6 +8,7 @@
     launches     grid, block, compiler's figures -> occupancy, waves     Residency
     prediction   all of it -> a time, and what bounds it                 Prediction
     review       the whole, as data, table and page                      Review
+    summary      a launch -> sentences: its limit, and what to change
     call         a function or a kernel -> its review                    review, reviewing
 
 The counts are what the threads of the host device did, grouped into warps as a GPU groups them.

@@ -78,6 +78,11 @@ class AccessedLine:
         return max(1.0, self.bytes_used / SECTOR / self.requests) if self.requests else 1.0
 
     @property
+    def is_coalesced(self) -> bool:
+        """Whether a request touches less than twice the sectors that it needs."""
+        return self.sectors_per_request < 2 * self.sectors_needed
+
+    @property
     def active(self) -> float:
         """Threads that take part, of 32."""
         return self.lanes / self.requests if self.requests else 0.0

@@ -35,7 +35,7 @@ from kspec.reviews.launches import Residency
 from kspec.reviews.lines import SECTOR, Located
 from kspec.reviews.machine import Machine
 
-_LAUNCH = 3.5e-6  # seconds from one kernel's start to the next one's, beside its work
+LAUNCH = 3.5e-6  # seconds from one kernel's start to the next one's, beside its work
 _NORM = 4.9  # the exponent: two parts that are alike take 2 ** (1 / 4.9) of each
 _KEPT = 0.6  # of the second cache that an array may take to stay there
 _PARTIAL = 0.87  # of a sector's time for one that is read because it is written in part
@@ -87,7 +87,7 @@ def predict(
     """Return the estimated time of a recorded launch."""
     recorded = launch.recording
     seconds = dict(_parts(launch, located, residency, machine))
-    time = _LAUNCH + sum(one**_NORM for one in seconds.values()) ** (1 / _NORM)
+    time = LAUNCH + sum(one**_NORM for one in seconds.values()) ** (1 / _NORM)
     scale = recorded.scale
     useful = sum(_useful_bytes(one, scale) for one in recorded.traffic)
     return Prediction(

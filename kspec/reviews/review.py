@@ -141,6 +141,12 @@ class Review:
 
         return page(self)
 
+    def summary(self) -> str:
+        """Return sentences on the limit of each launch, and on the way to a faster one."""
+        from kspec.reviews.table import sentences
+
+        return sentences(self)
+
     def __str__(self) -> str:
         from kspec.reviews.table import table
 

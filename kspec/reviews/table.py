@@ -1,11 +1,13 @@
-"""A review as text, 80 columns wide."""
+"""A review as text, 80 columns wide: sentences, and the figures behind them."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kspec.reviews.lines import AccessedLine
+from kspec.reviews.summary import summary
 
 if TYPE_CHECKING:
     from kspec.reviews.review import LaunchReview, Review
@@ -14,8 +16,21 @@ _MANY_WAITS = 16  # from here on they are worth a line
 
 
 def table(review: Review) -> str:
-    """Return a review as text."""
-    return "\n\n".join("\n".join(_launch(one)) for one in review.launches)
+    """Return a review as text, with all figures."""
+    return "\n\n".join(f"{_sentences(one)}\n\n{_figures(one)}" for one in review.launches)
+
+
+def sentences(review: Review) -> str:
+    """Return sentences on the limit of each launch, and on the way to a faster one."""
+    return "\n".join(map(_sentences, review.launches))
+
+
+def _sentences(one: LaunchReview) -> str:
+    return textwrap.fill(summary(one), 80, break_long_words=False, break_on_hyphens=False)
+
+
+def _figures(one: LaunchReview) -> str:
+    return "\n".join(_launch(one))
 
 
 def row_of(one: LaunchReview) -> list[str | float]:
@@ -62,14 +77,17 @@ def _launch(one: LaunchReview) -> Iterator[str]:
             [*_notes(line)],
         )
     for branch in one.branches:
-        note = f"{branch.diverged:.0%} of warps part"
+        note = f"{branch.diverged:.0%} diverge"
         yield _row(_place(branch.file, branch.line), "branch", str(branch.visits), "", "", [note])
     yield f"{one.warp_efficiency:.1f} of 32 threads take part in an instruction (estimated)"
     for gpu in one.residencies[:1]:
         registers = "unknown" if gpu.registers < 0 else str(gpu.registers)
+        filled = (
+            f"{gpu.waves:.1f} waves" if gpu.waves >= 1 else f"{100 * gpu.waves:.2g}% of the GPU"
+        )
         yield (
             f"{gpu.machine}: {registers} registers, {gpu.shared_bytes} bytes shared, occupancy "
-            f"{gpu.occupancy:.0%} ({gpu.limit}), {gpu.waves:.1f} waves"
+            f"{gpu.occupancy:.0%} ({gpu.limit}), {filled}"
         )
     prediction = one.prediction
     yield (
@@ -112,7 +130,7 @@ def note_of(one: AccessedLine) -> str:
 def _notes(one: AccessedLine) -> Iterator[str]:
     if one.space == "shared" and one.conflict_ways > 1.005:
         yield f"{one.conflict_ways:.1f}-way conflicts"
-    if one.space == "global" and one.sectors_per_request >= 2 * one.sectors_needed:
+    if one.space == "global" and not one.is_coalesced:
         yield "not coalesced"
     if one.kind == "atomic" and one.contention > 1.005:
         yield f"{one.contention:.1f} threads at one address"

@@ -17,6 +17,7 @@ import kspec
 from kspec.compiler.host.sanitize import sanitize_flags
 from kspec.errors import HostFault, NotSupportedError
 from kspec.reviews.review import LaunchReview
+from kspec.reviews.summary import summary
 from tests.projects import ROOT
 
 CODE = r"""
@@ -69,7 +70,69 @@ def test_the_table_fits_a_terminal() -> None:
     text = str(column())
     assert max(map(len, text.splitlines())) <= 80
     assert "           kernel.cu:5 global load            1   32.00  12%  not coalesced" in text
-    assert "32.0-way conflicts" in text and "100% of warps part" in text
+    assert "32.0-way conflicts" in text and "100% diverge" in text
+
+
+TRANSPOSE = r"""
+extern "C" __global__ void transpose(const float* x, float* y, int n) {
+  __shared__ float tile[32][%d];
+  int i = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 32 + threadIdx.y;
+  tile[threadIdx.y][threadIdx.x] = x[j * n + i];
+  __syncthreads();
+  i = blockIdx.y * 32 + threadIdx.x, j = blockIdx.x * 32 + threadIdx.y;
+  y[j * n + i] = tile[threadIdx.x][threadIdx.y];
+}
+"""
+
+
+COLUMNS = r"""
+extern "C" __global__ void transpose(const float* x, float* y, int n) {
+  int i = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 32 + threadIdx.y;
+  float value = x[j * n + i];
+  y[i * n + j] = value;
+}
+"""
+
+
+def summary_of(code: str, name: str, grid: int, block: tuple[int, ...], *args: object) -> str:
+    found = kspec.review(kspec.RawKernel(code, name), (grid, grid), block, args)
+    assert str(found).startswith(f"{found.summary()}\n\n{name}  grid ")
+    assert max(map(len, found.summary().splitlines())) <= 80
+    return " ".join(found.summary().split())
+
+
+def test_sentences_say_the_limit_and_what_to_change() -> None:
+    x = np.zeros((1024, 1024), "f4")
+    block = 32, 32
+    assert re.fullmatch(
+        r"transpose takes about [\d.]+ µs on H200 \(estimated\), 0\.1\d of the speed of a copy\. It "
+        r"is limited by the second cache\. kernel\.cu:5 moves 8\.0 times the bytes that it uses; let "
+        r"neighbouring threads use neighbouring addresses\.",
+        summary_of(COLUMNS, "transpose", 32, block, x, x.copy(), np.int32(1024)),
+    )
+    conflicts = summary_of(TRANSPOSE % 32, "transpose", 32, block, x, x.copy(), np.int32(1024))
+    assert (
+        "It is limited by shared memory. kernel.cu:8 takes 32 passes for one, because" in conflicts
+    )
+    assert "make rows of the array one element longer" in conflicts
+    fast = summary_of(TRANSPOSE % 33, "transpose", 32, block, x, x.copy(), np.int32(1024))
+    assert fast.endswith(
+        "most of it the launch itself: give it more work, or put several launches into a CUDA graph."
+    )
+    count = (
+        'extern "C" __global__ void count(int* y) { for (int k = 0; k < 64; ++k) atomicAdd(y, 1); }'
+    )
+    atomic = summary_of(count, "count", 16, (256,), np.zeros(1, "i4"))
+    assert "less than 0.01 of the speed of a copy. It is limited by atomic operations at" in atomic
+
+
+@pytest.mark.parametrize("bound", ["memory", "first cache", "blocks", "issue", "constants"])
+def test_each_limit_has_a_sentence(bound: str) -> None:
+    (one,) = column().launches
+    prediction = dataclasses.replace(one.prediction, bound=bound, busy={bound: 9.0})
+    text = summary(dataclasses.replace(one, prediction=prediction))
+    assert re.fullmatch(r"column takes .* of a copy\. It is limited by .+[.;:] .+\.", text)
+    assert (bound == "blocks") == ("they fill 0.024% of the GPU" in text)
 
 
 def test_the_page_shows_the_source() -> None:

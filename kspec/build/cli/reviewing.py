@@ -47,6 +47,9 @@ def review_command(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write the coloured source of one kernel."),
     ] = None,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Print the figures of each line and launch, too.")
+    ] = False,
     save: Annotated[
         bool,
         typer.Option(
@@ -81,7 +84,7 @@ def review_command(
             html.write_text(results[0].review.html(), encoding="utf-8")
         print_filled(f"{html}: {results[0].kernel.name}")
     else:
-        _print(results)
+        _print(results, numbers)
     failed = [one for one in results if one.problem]
     for one in failed:
         print(f"kspec: {one.kernel.name}: {one.problem}", file=sys.stderr)
@@ -117,11 +120,11 @@ def _save(project: Path, results: list[Reviewed], named: bool, stream: TextIO) -
     check_reviews(plan_project(project), [one.kernel.spec.name for one in results])
 
 
-def _print(results: list[Reviewed]) -> None:
+def _print(results: list[Reviewed], numbers: bool) -> None:
     for one in results:
         if one.review is not None:
             print(f"{one.kernel.name}({', '.join(one.arguments)})")
-            print(f"{one.review}\n")
+            print(one.review if numbers else one.review.summary(), end="\n\n")
 
 
 def _data(one: Reviewed) -> dict[str, object]:
