@@ -43,6 +43,9 @@ _AMBIGUOUS = re.compile(
 _NO_ARRAY = re.compile(
     r"must have pointer-to-object type|subscripted value is not an array|for array subscript"
 )
+_NO_CLASS = re.compile(
+    r"must have class type|is not a structure or union|request for member .* non-class type"
+)
 _NO_INTEGERS = re.compile(
     r"must have integral|invalid operands (?:to binary expression|of types .* to binary)"
 )
@@ -185,8 +188,15 @@ def _unknown_word(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Di
     better = (_FUNCTIONS | _WORDS).get(name, same)
     if better:
         return _instead(one, whole, better)
-    text = f"'{spelled(whole)}' is Python, and CUDA C++ has no function of that name"
-    return _at(one, whole, text) if is_module else None
+    if is_module:
+        text = f"'{spelled(whole)}' is Python, and CUDA C++ has no function of that name"
+        return _at(one, whole, text)
+    begins = start == 0 or tokens[start - 1].text in (";", "{", "}")
+    if begins and [token.text for token in tokens[end : end + 1]] == ["="]:
+        value = spelled(tokens[end + 1 : expression_end(tokens, end + 1)])
+        text = f"'{word}' is not declared; begin with its type, as in 'auto {word} = {value}'"
+        return _at(one, whole, text)
+    return None
 
 
 def _nan(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic | None:
@@ -264,6 +274,21 @@ def _mark(one: Diagnostic, tokens: Sequence[Token], _: CudaSource) -> Diagnostic
             reason = "CUDA C++ has no product of matrices; see docs/core-dimensions.md"
             return _at(one, tokens[k : k + 1], f"'@' is Python; {reason}")
     return None
+
+
+def _method(one: Diagnostic, tokens: Sequence[Token], source: CudaSource) -> Diagnostic | None:
+    """Explain a method of a parameter, which is one element."""
+    k = _nearest(one, tokens, ".") if _NO_CLASS.search(one.message) else -1
+    if k < 1 or len(tokens) < k + 3 or f"_arg_{tokens[k - 1].text}" not in source.text:
+        return None
+    name, method = tokens[k - 1].text, tokens[k + 1].text
+    whole = tokens[k - 1 : k + 2]
+    if method == "astype":
+        return _instead(one, whole, f"float({name})', 'double({name})")
+    message = f"{name} is one element, and numbers have no '.{method}'"
+    if method in _OF_ARRAYS | {"min", "max"}:
+        message += "; reduce arrays by a ReductionKernel"
+    return _at(one, whole, message)
 
 
 def _index(one: Diagnostic, tokens: Sequence[Token], source: CudaSource) -> Diagnostic | None:
@@ -347,6 +372,7 @@ _RULES: tuple[_Rule, ...] = (
     _conditional,
     _statement,
     _mark,
+    _method,
     _index,
     _integers_only,
     _ambiguous,

@@ -45,7 +45,8 @@ def never_assigned(
                 "declare it as an input"
             )
         elif len(outputs) == 1 and _is_expression(text):
-            message = f"output {name} is never assigned; write '{name} = {text.strip()}'"
+            value = text.strip().removeprefix("return").lstrip()
+            message = f"output {name} is never assigned; write '{name} = {value}'"
         else:
             message = (
                 f"output {name} is never assigned; assign it, as in '{name} = ...', or leave it "

@@ -80,6 +80,13 @@ MESSAGES = [
     ("float64", "y = x @ x", "'@' is Python; CUDA C++ has no product of matrices"),
     ("float64", "y = x  # half", "comments of CUDA C++ begin with '//', not '#'"),
     ("float64", "y = x[0]", "x is one element; declare it raw, as in 'raw T x', to index it"),
+    ("float64", "y = x.sum()", "x is one element, and numbers have no '.sum'; reduce arrays by a"),
+    ("float64", "y = x.astype(float)", "in CUDA C++ write 'float(x)', 'double(x)'"),
+    (
+        "float64",
+        "half = x / 2; y = half",
+        "'half' is not declared; begin with its type, as in 'auto half = x / 2'",
+    ),
     ("float64", "y = x % 2", "'%' is for integers; for floating-point numbers write 'fmod(x, 2)'"),
     ("float64", "y = x ^ 2", "for a power write 'x * x'"),
     ("float64", "y = max(x, 0)", "the arguments of max have different types; write 'max(x, T(0))'"),

@@ -87,3 +87,8 @@ def test_arrays_that_are_reduced(fields: dict[str, Any], name: str) -> None:
 )
 def test_numbers_beside_an_array(fields: dict[str, Any]) -> None:
     reduction(**fields)
+
+
+def test_a_returned_value_is_assigned() -> None:
+    with pytest.raises(kspec.SpecError, match="output y is never assigned; write 'y = x'"):
+        kspec.ElementwiseKernel("T x", "T y", "return x", "f")
