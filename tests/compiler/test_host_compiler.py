@@ -33,7 +33,10 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_compiler, "_ziglang", lambda: None)
     with pytest.raises(ToolNotFoundError) as caught:
         find_compiler()
-    message = "no host compiler: install g++ or clang++, or `pip install ziglang`"
+    message = (
+        "no host compiler: kernels of NumPy arrays are compiled for the CPU, by a C++ compiler; "
+        "install g++ or clang++, or `pip install ziglang`"
+    )
     assert str(caught.value) == message
 
 

@@ -123,7 +123,10 @@ def _locate() -> tuple[str, ...]:
     zig = _ziglang()
     if zig:
         return (zig, "c++")
-    raise ToolNotFoundError("no host compiler: install g++ or clang++, or `pip install ziglang`")
+    raise ToolNotFoundError(
+        "no host compiler: kernels of NumPy arrays are compiled for the CPU, by a C++ compiler; "
+        "install g++ or clang++, or `pip install ziglang`"
+    )
 
 
 def _ziglang() -> str | None:
