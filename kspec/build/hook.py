@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import atexit
 import sys
-import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from kspec.build.plan import BuildPlan
 from kspec.build.project import BuildReport, build_project, check_project, plan_project
 from kspec.build.settings import Settings
 from kspec.build.stamp import headers_elsewhere, write_stamp
+from kspec.compiler.scratch import scratch_folder
 from kspec.errors import SpecError
 from kspec.files import resolved
 from kspec.model import manifest
@@ -69,8 +70,8 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         """
         project = Path(self.root)
         # What only this build needs, until `finalize`.
-        self._scratch = tempfile.TemporaryDirectory(prefix="kspec-hook-")
-        scratch = Path(self._scratch.name)
+        self._scratch = ExitStack()
+        scratch = self._scratch.enter_context(scratch_folder("hook"))
         if _is_for_metadata():
             self._leave_out_everything()
             return
@@ -99,7 +100,7 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was only for hatchling to collect, or for its metadata to be read."""
-        self._scratch.cleanup()
+        self._scratch.close()
         if _is_for_metadata():
             atexit.register(Path(artifact_path).unlink, missing_ok=True)
 

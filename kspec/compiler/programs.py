@@ -28,11 +28,15 @@ if hasattr(os, "register_at_fork"):
 def run_program(
     command: Sequence[str], cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end and return what it printed."""
+    """Run a program to its end and return what it printed.
+
+    Where it has a folder to run in, its temporary files are in there, too.
+    """
     with _starting:
         process = subprocess.Popen(
             command,
             cwd=cwd,
+            env={**os.environ, "TMPDIR": str(cwd)} if cwd else None,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",

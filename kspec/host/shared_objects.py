@@ -74,11 +74,12 @@ def built_runtime() -> bytes:
 def _build(compiler: HostCompiler) -> bytes:
     """Compile the runtime."""
     from kspec.compiler.programs import run_program
+    from kspec.compiler.scratch import scratch_folder
     from kspec.compiler.stopped import check_not_stopped, system_errors
 
     name, tool = "the host runtime", "the host compiler"
-    with system_errors(name, tool), tempfile.TemporaryDirectory(prefix="kspec-host-") as folder:
-        built = Path(folder) / "runtime.so"
+    with system_errors(name, tool), scratch_folder("host") as folder:
+        built = folder / "runtime.so"
         command = [*compiler.command]
         if compiler.kind == "zig":
             command = [*compiler.as_c, "-x", "c++"]

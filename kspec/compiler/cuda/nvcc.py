@@ -18,7 +18,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from kspec import config
@@ -27,6 +26,7 @@ from kspec.compiler.cuda.ptxas import parse_figures, strip_report
 from kspec.compiler.headers import write_headers
 from kspec.compiler.messages import compile_error
 from kspec.compiler.options import CompileOptions
+from kspec.compiler.scratch import scratch_folder
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.cpp.directives import line_directive
 from kspec.errors import SpecError, ToolNotFoundError
@@ -115,11 +115,7 @@ def compile_nvcc(source: CudaSource, target: Target) -> Image:
     compiler = str(find_nvcc())
     options = CompileOptions.for_source(source, target)
     # Its own temporary files are in there, too, so that nothing is left if it is killed.
-    with (
-        system_errors(source.name, "nvcc"),
-        tempfile.TemporaryDirectory(prefix="kspec-nvcc-", ignore_cleanup_errors=True) as name,
-    ):
-        directory = Path(name)
+    with system_errors(source.name, "nvcc"), scratch_folder("nvcc") as directory:
         unit, include = _write(directory, source)
         code, kind = directory / f"kernel.{target.format}", f"-{target.format}"
         # What the source carries comes before the directories that its options name.

@@ -17,7 +17,6 @@ import platform
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +39,7 @@ from kspec.compiler.messages import named_once, parse_log
 from kspec.compiler.options import STANDARD, include_dirs, pre_includes, raised_standard
 from kspec.compiler.programs import run_program
 from kspec.compiler.python_words import explained
+from kspec.compiler.scratch import scratch_folder
 from kspec.compiler.stopped import check_not_stopped, system_errors
 from kspec.cpp.call_sites import DIALECT_ROOT, HOST_UNIT, SOURCE_ROOT
 from kspec.cpp.options import DEFINE, UNDEFINE, macro_directive, valued_options
@@ -184,11 +184,7 @@ def compile_host(
         When it was killed, or had no memory or space.
     """
     compiler = compiler or find_compiler()
-    with (
-        system_errors(source.name, _TOOL),
-        tempfile.TemporaryDirectory(prefix="kspec-host-") as name,
-    ):
-        directory = Path(name)
+    with system_errors(source.name, _TOOL), scratch_folder("host") as directory:
         unit = prepare_unit(source, _directives(source.options))
         _write_sources(directory, source, unit)
         flags = _flags(source, compiler, unit.needs_std)
