@@ -135,6 +135,8 @@ class KspecBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-i
         return watching
 
     def _progress(self, step: Step) -> None:
+        if not step.done:
+            return
         self._pace.step(step.total, not step.cached)
         line = self._pace.line("compiling", f"{step.name} for {step.arch}")
         self.app.display_info(f"kspec: {line}")

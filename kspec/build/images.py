@@ -28,7 +28,7 @@ from kspec.model.stages import CudaSource, Image, Target
 
 @dataclass(frozen=True)
 class Step:
-    """One translation unit that is done; `done` of `total` are.
+    """One translation unit that is done; `done` of `total` are. The first step is before all.
 
     Attributes
     ----------
@@ -157,6 +157,8 @@ def _compile_all(
     """Return the image of each group, by name, and architecture."""
     cache = ImageCache.configured()
     total = len(wanted) * len(targets)
+    if total:
+        progress(Step("", "", 0, total))
     images: dict[tuple[str, str], Image] = {}
     missing: list[tuple[_Wanted, Target]] = []
     for one in wanted:

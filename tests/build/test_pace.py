@@ -72,6 +72,9 @@ def test_a_terminal_counts_down(
         bar: Any = advance._bar
         bar.refresh()
         assert "left" not in capfd.readouterr().err
+        advance.expect(15)
+        bar.refresh()
+        assert "0/15" in capfd.readouterr().err
         clock.now += 10
         advance("statistics.a_histogram_with_a_long_name for compute_80", 15)
         for seconds, text in ((0, "2 min left"), (45, "95 s left")):

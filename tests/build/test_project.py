@@ -131,7 +131,7 @@ def test_one_changed_kernel_is_compiled_alone(built: Path) -> None:
     edit(built, "y = x * x", "y = x * x + 0")
     steps: list[Step] = []
     report = build_project(built, progress=steps.append)
-    assert {(step.name, step.arch) for step in steps} == {
+    assert {(step.name, step.arch) for step in steps if step.done} == {
         ("squares.square", "sm_90"),
         ("squares.square", "compute_80"),
     }

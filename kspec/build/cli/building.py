@@ -179,6 +179,9 @@ def _compile_progress(steps: list[images.Step] | None = None) -> Iterator[images
     kept = [] if steps is None else steps
 
     def show(step: images.Step) -> None:
+        if not step.done:
+            advance.expect(step.total)
+            return
         kept.append(step)
         advance(f"{step.name} for {step.arch}", step.total, not step.cached)
 

@@ -51,6 +51,11 @@ class Advance:
         self._bar = bar
         self._task = bar.add_task(verb, total=total or None, pace=self._pace) if bar else None
 
+    def expect(self, total: int) -> None:
+        """Show on a bar how many steps there will be."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, total=total)
+
     def __call__(self, label: str, total: int | None = None, worked: bool = True) -> None:
         """Move by one step, `label`, of so many as there are now known to be."""
         self._pace.step(total, worked)
