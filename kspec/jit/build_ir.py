@@ -24,7 +24,7 @@ from kspec.ir.emit_kernel import emit_function, emit_table
 from kspec.ir.types import ArrayType, BufferType, IteratorType, RecordView, Type, is_record
 from kspec.jit.capture import Captured, watch_names
 from kspec.jit.scope import ProgramBuilder, cpp_name
-from kspec.jit.syntax.functions import LANGUAGE, build_function
+from kspec.jit.syntax.functions import LANGUAGE, build_function, parameters
 from kspec.model import dtypes
 from kspec.model.definitions import definitions_for, headers_for
 
@@ -120,7 +120,9 @@ def build(
     """
     program = ProgramBuilder(mode, LANGUAGE)
     name = cpp_name(re.sub(r"\W", "", captured.name) or "kernel")
-    kernel, scope = build_function(program, captured, name, given, kernel=not exported)
+    variables = parameters(captured, given)
+    params = tuple(variables.values())
+    kernel, scope = build_function(program, captured, name, params, variables, kernel=not exported)
     kernel = replace(kernel, exported=exported)
     program.check()
     made = [one.name for one in program.functions]

@@ -5,7 +5,7 @@
 (kspec.jit.threadIdx, kspec.jit.grid)
 >>> grid(1)
 Traceback (most recent call last):
-RuntimeError: kspec.jit.grid means something in kernels only
+kspec.jit.builtins.OnlyInKernels: kspec.jit.grid means something in kernels only
 
 What they mean there is in `kspec.jit.syntax.calls` and its neighbours.
 """
@@ -14,11 +14,17 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from kspec.errors import JitRuntimeError
+
 _PREFIX = "kspec.jit"
 
 
+class OnlyInKernels(JitRuntimeError):
+    """Python has called what kernels call."""
+
+
 def _refuse(name: str) -> NoReturn:
-    raise RuntimeError(f"{_PREFIX}.{name} means something in kernels only")
+    raise OnlyInKernels(f"{_PREFIX}.{name} means something in kernels only")
 
 
 class DeviceName:

@@ -16,6 +16,7 @@ function of two values.  16-bit floats are computed in float32, and rounded once
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from kspec.ir.nodes import Const, Element, Expression, FieldAccess, FunctionCall
 from kspec.ir.types import BufferType, ObjectType
 from kspec.jit import operations, types
 from kspec.jit.call_site import CallSite
+from kspec.jit.syntax.local_functions import LocalFunction
 from kspec.jit.values import Known, Value, constant, convert, describe
 from kspec.model import dtypes
 
@@ -166,13 +168,17 @@ def _operator(site: CallSite, op: Value, dtype: str) -> Expression:
     value = op.value if isinstance(op, Known) else None
     if isinstance(value, BinaryOperator):
         return FunctionCall(value.functor, (), _FUNCTOR)
-    python = getattr(value, "device_function", None)
+    is_plain = isinstance(value, FunctionType | LocalFunction)
+    python = value if is_plain else getattr(value, "device_function", None)
     if python is None:
         message = "an operator is jit.cub.Sum(), Max(), Min(), or a device function"
         raise site.problem(TypeError, message)
     zero = Const(0, dtype)
     made = site.scope.call_device(site.node, python, (zero, zero), {})
     assert isinstance(made, FunctionCall)
+    if len(made.args) > 2:
+        message = "an operator reads its two arguments alone, no variables around it"
+        raise site.problem(TypeError, message)
     if made.type != dtype:
         raise site.problem(TypeError, f"the operator returns {made.type}, not {dtype}")
     return Name(made.function, _FUNCTOR)

@@ -30,13 +30,13 @@ from kspec.errors import (
     ArgumentTypeError,
     JitNotSupportedError,
     JitOverflowError,
-    JitRuntimeError,
     KspecError,
     NotCompiledError,
     shorten,
 )
 from kspec.ir.types import ArrayType, Type, is_record
 from kspec.jit.build_ir import JitProgram, build
+from kspec.jit.builtins import OnlyInKernels
 from kspec.jit.capture import Captured, capture, carry_source
 from kspec.jit.scope import ProgramBuilder, Scope
 from kspec.jit.syntax.functions import LANGUAGE, parameter_names, parameter_type
@@ -118,7 +118,7 @@ class DeviceFunction(PickledByName):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Raise `RuntimeError`: it is called by kernels."""
-        raise JitRuntimeError(f"{self.__name__} is a device function: kernels call it")
+        raise OnlyInKernels(f"{self.__name__} is a device function: kernels call it")
 
 
 class JitKernel(PickledByName, ViewCaller):

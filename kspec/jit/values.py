@@ -175,7 +175,7 @@ def describe(value: Value) -> str:
             return f"module {value.value.__name__}"
         if value.value is None:
             return "None"
-        return type(value.value).__name__
+        return getattr(value.value, "described", type(value.value).__name__)
     if isinstance(value, TupleValue):
         return f"({', '.join(map(describe, value.items))}{',' * (len(value.items) == 1)})"
     if isinstance(value, Method):

@@ -11,6 +11,7 @@ import ast
 import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from kspec.ir.builtins import BUILTINS, UNSUPPORTED
 from kspec.ir.nodes import BuiltinCall, Cast, Extent, FunctionCall
 from kspec.ir.types import ArrayType, BufferType, ObjectType, is_memory
 from kspec.jit import cg, device_calls, operations, thrust, types
-from kspec.jit.builtins import DeviceBuiltin
+from kspec.jit.builtins import DeviceBuiltin, OnlyInKernels
 from kspec.jit.call_site import CallSite
 from kspec.jit.scope import Scope
+from kspec.jit.syntax.local_functions import LocalFunction
 from kspec.jit.values import (
     Known,
     Method,
@@ -90,6 +92,8 @@ def _called(site: CallSite, function: Any) -> Value:
     if made is not None:  # functions and classes of kspec.jit's own
         return made(site)  # type: ignore[no-any-return]
     python = getattr(function, "device_function", None)
+    if isinstance(function, LocalFunction):
+        python = function
     if python is not None:
         return site.scope.call_device(site.node, python, site.args, site.keywords)
     if getattr(function, "is_kernel", False):
@@ -120,11 +124,15 @@ def _run(site: CallSite, function: Any) -> Value:
     named = {word: unwrapped(one) for word, one in site.keywords.items()}
     if not callable(function):
         raise site.problem(TypeError, f"{describe(Known(function))} cannot be called")
-    if None in given or None in named.values():
+    values = (*given, *named.values())
+    is_python = isinstance(function, FunctionType)
+    if is_python and any(one is None or isinstance(one.value, LocalFunction) for one in values):
+        return site.scope.call_device(site.node, function, site.args, site.keywords)
+    if None in values:
         raise site.problem(
             TypeError,
             f"Invalid function call: {name} is not a function of kernels, and its arguments are "
-            "not constants; decorate it with @jit.rawkernel(device=True) if it is yours",
+            "not constants; write a Python function of it",
         )
     site.scope.program.run.append(function)
     try:
@@ -132,6 +140,10 @@ def _run(site: CallSite, function: Any) -> Value:
             *(one.value for one in given if one is not None),
             **{word: one.value for word, one in named.items() if one is not None},
         )
+    except OnlyInKernels:  # it has indices, barriers or memory of kernels
+        if not is_python:
+            raise
+        return site.scope.call_device(site.node, function, site.args, site.keywords)
     except Exception as error:
         message = f"{name}, called while compiling: {error}"
         raise site.problem(type(error), message) from error

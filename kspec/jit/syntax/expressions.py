@@ -20,6 +20,7 @@ from kspec.ir.types import is_memory
 from kspec.jit import operations, thrust, types
 from kspec.jit.scope import Scope, Stop
 from kspec.jit.syntax import attributes, calls, indexing
+from kspec.jit.syntax.local_functions import local_function
 from kspec.jit.values import (
     Known,
     TupleValue,
@@ -83,9 +84,7 @@ def evaluate(scope: Scope, node: ast.expr) -> Value:
     if handler is not None:
         return handler(scope, node)
     if isinstance(node, ast.Lambda):
-        raise scope.problem(
-            node, NotImplementedError, "functions cannot be defined inside a kernel"
-        )
+        return local_function(scope, node)
     what = _ABSENT.get(type(node), type(node).__name__)
     raise scope.problem(node, ValueError, f"Not supported in kernels: {what}")
 

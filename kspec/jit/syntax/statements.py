@@ -26,6 +26,7 @@ from kspec.jit import builtins as device
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope, Stop, root_names
 from kspec.jit.syntax import assignments, expressions
+from kspec.jit.syntax.local_functions import local_function
 from kspec.jit.values import (
     Known,
     Method,
@@ -40,11 +41,7 @@ from kspec.jit.values import (
 )
 
 _FORBIDDEN: dict[type[ast.AST], tuple[type[Exception], str]] = {
-    ast.FunctionDef: (
-        NotImplementedError,
-        "functions cannot be defined inside a kernel",
-    ),
-    ast.AsyncFunctionDef: (NotImplementedError, "functions cannot be defined inside a kernel"),
+    ast.AsyncFunctionDef: (NotImplementedError, "a kernel has no coroutines"),
     ast.ClassDef: (NotImplementedError, "a kernel has no classes"),
     ast.Delete: (NotImplementedError, "nothing is deleted in kernels"),
     ast.Import: (ValueError, "Not supported in kernels: import; import it beside"),
@@ -320,6 +317,11 @@ def _assert(scope: Scope, node: ast.Assert) -> None:
     scope.out.append(Assert(test, text))
 
 
+def _function(scope: Scope, node: ast.FunctionDef) -> None:
+    name = ast.copy_location(ast.Name(node.name, ast.Store()), node)
+    assignments.assign(scope, name, local_function(scope, node), node)
+
+
 def _pass(scope: Scope, node: ast.stmt) -> None:
     """Do nothing."""
 
@@ -334,6 +336,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Scope, Any], None]] = {
     ast.For: _for,
     ast.Break: _jump("break"),
     ast.Continue: _jump("continue"),
+    ast.FunctionDef: _function,
     ast.Pass: _pass,
     ast.Return: _return,
     ast.Assert: _assert,
