@@ -156,7 +156,7 @@ class View(_OfOneInput):
 
 
 @dataclass(frozen=True, eq=False)
-class Joined(Node):
+class Concatenation(Node):
     """Values that stand beside each other in memory.
 
     Attributes
@@ -238,40 +238,15 @@ class Graph:
             self._taken[made] = any(self._taken.get(one) for one in inputs)
         return made
 
-    def take(self, array: Node, axis: int, index: Node) -> Node:
-        """Return elements of an array, given the index of each along an axis.
-
-        Parameters
-        ----------
-        array : Node
-            The array.
-        axis : int
-            The axis, which the index's take the place of.
-        index : Node
-            Numbers of int64 below the extent.
-        """
-        before, after = array.shape[:axis], array.shape[axis + 1 :]
-        shape = (*before, *index.shape, *after)
-        whole = self._whole(array)
-        if not before and not after:
-            return self.apply("element", (whole, index), array.dtype)
-
-        def times(one: Node, dims: Shape) -> Node:
-            return self.apply("multiply", (one, self.count(dims)), "int64") if dims else one
-
+    def element_number(self, shape: Shape) -> Node:
+        """Return the number of each element of an array of some shape, in C order."""
         number = self._once(("number", shape), lambda: ElementNumber("int64", shape))
         self._taken[number] = True
-        place = times(
-            self.index(index, (*(slice(None),) * len(index.shape), *(None,) * len(after))), after
-        )
-        if after:
-            column = self.apply("remainder", (number, self.count(after)), "int64")
-            place = self.apply("add", (place, column), "int64")
-        if before:
-            inner = self.count((*index.shape, *after))
-            row = self.apply("floor_divide", (number, inner), "int64")
-            place = self.apply("add", (place, times(row, array.shape[axis:])), "int64")
-        return self.apply("element", (whole, place), array.dtype)
+        return number
+
+    def element(self, array: Node, number: Node) -> Node:
+        """Return the elements of an array that have some numbers in C order, none too large."""
+        return self.apply("element", (self._whole(array), number), array.dtype)
 
     def _whole(self, array: Node) -> Node:
         array = self.materialize(array)
@@ -283,7 +258,9 @@ class Graph:
         operands = tuple(values)
         key = "joined", tuple(map(id, operands)), tuple(map(str, places)), shape
         dtype = operands[0].dtype
-        return self._once(key, lambda: Joined(dtype, shape, tuple(places), operands=operands))
+        return self._once(
+            key, lambda: Concatenation(dtype, shape, tuple(places), operands=operands)
+        )
 
     def cast(self, value: Node, dtype: str) -> Node:
         """Return a value in another type."""
@@ -304,7 +281,7 @@ class Graph:
                 return self.reduce(function, operands[0], axes, dtype)
             case Stored():
                 return self.materialize(operands[0])
-            case Joined(places=places, shape=shape):
+            case Concatenation(places=places, shape=shape):
                 return self.join(operands, places, shape)
             case Whole():
                 return self._whole(operands[0])
@@ -557,7 +534,7 @@ def _expression(node: Node, depth: int) -> str:
             return f"{node.dtype if function in ('cast', 'rounded') else function}({listed})"
         case ElementNumber():
             return "i"
-        case Joined():
+        case Concatenation():
             return f"joined({listed})"
         case Reduce(function=function, axes=axes):
             return f"{function}({listed}, axes {' '.join(map(str, axes))})"

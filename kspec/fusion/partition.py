@@ -15,9 +15,9 @@ from dataclasses import field
 from kspec.dataclass import dataclass
 from kspec.fusion.graph import (
     ArrayInput,
+    Concatenation,
     Elementwise,
     Graph,
-    Joined,
     Node,
     Reduce,
     Scalar,
@@ -38,13 +38,13 @@ class Output:
         What it is.
     target : int or None
         The argument that is written to; None for a new array.
-    part : tuple of (Joined, int) or None
+    part : tuple of (Concatenation, int) or None
         The value, and the number of its operand, that it is a part of.
     """
 
     value: Node
     target: int | None = None
-    part: tuple[Joined, int] | None = None
+    part: tuple[Concatenation, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ class _Partitioner:
         self.levels: dict[Node, int] = {}
         for value in self.values:
             level = max((self.levels[one] for one in value.operands), default=0)
-            self.levels[value] = level + isinstance(value, Reduce | Stored | Joined)
+            self.levels[value] = level + isinstance(value, Reduce | Stored | Concatenation)
         self.reduction_groups = self._reduction_groups()
         self.group_of = {one: group for group in self.reduction_groups for one in group.reductions}
         self.producers: dict[Node, Producer | None] = {}
@@ -210,7 +210,7 @@ class _Partitioner:
             if isinstance(value, Stored) and self.producer(value.input) is None:
                 key = self.levels[value.input], value.sizes
                 stored.setdefault(key, []).append(Output(value.input))
-            elif isinstance(value, Joined):
+            elif isinstance(value, Concatenation):
                 for number, part in enumerate(value.operands):
                     key = self.levels[value] - 1, part.sizes
                     stored.setdefault(key, []).append(Output(part, part=(value, number)))
@@ -336,10 +336,10 @@ def leaves(roots: Iterable[Node], stops: Callable[[Node], bool]) -> Iterator[Nod
 def _is_made(value: Node) -> bool:
     """Return whether a value is an array that a kernel has made, or a view of all of one."""
     if isinstance(value, View):
-        return isinstance(value.input, Stored | Reduce | Joined) and not any(
+        return isinstance(value.input, Stored | Reduce | Concatenation) and not any(
             op.kind == "broadcast" for op in value.ops
         )
-    return isinstance(value, Stored | Joined)
+    return isinstance(value, Stored | Concatenation)
 
 
 def _writes(group: FusionGroup) -> bool:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kspec.fusion.graph import (
+    Concatenation,
     Constant,
     Elementwise,
     Graph,
-    Joined,
     Node,
     Reduce,
     Stored,
@@ -82,7 +82,7 @@ class _Widening:
             return graph.constant(value.value, wide)
         if isinstance(value, Whole):
             return graph.made_of(value, [self._narrow(value.input)], value.dtype)
-        if isinstance(value, Joined):
+        if isinstance(value, Concatenation):
             operands = [self._narrow(one) for one in value.operands]
             return graph.cast(graph.made_of(value, operands, value.dtype), wide)
         if isinstance(value, View | Stored) and not isinstance(value.input, Reduce):

@@ -18,10 +18,10 @@ from kspec.dataclass import dataclass
 from kspec.fusion.accumulators import ACCUMULATORS
 from kspec.fusion.graph import (
     ArrayInput,
+    Concatenation,
     Count,
     Elementwise,
     Graph,
-    Joined,
     Node,
     Reduce,
     ScalarInput,
@@ -124,7 +124,7 @@ def row_program(
         if not alike or isinstance(one, Scan) or one.function not in {*_REDUCED, "squares"}:
             return None
     values = reachable(out.value for out in outputs)
-    if not all(map(is_known_view, values)) or any(isinstance(one, Joined) for one in values):
+    if not all(map(is_known_view, values)) or any(isinstance(one, Concatenation) for one in values):
         return None
     row = RowValues(_without_squares(graph, outputs, count), domain, count)
     if not row.is_possible():

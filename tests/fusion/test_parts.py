@@ -182,6 +182,7 @@ def test_a_table_around(device: ArrayDevice) -> None:
         lambda x: np.cumsum(x > 0, 1),
         lambda x: np.cumsum(x.astype("i1"), 0, dtype="i2"),
         lambda x: np.cumsum(x[0, 0]),
+        lambda x: np.cumsum(x[0, 0], -1) + np.take(x[1, 1], 0, 0),
         lambda x: np.roll(np.cumsum(x, 0), 1, 0) + x,
         lambda x: np.cumsum(np.ones_like(x), 1),
         lambda x: x.cumprod(1, dtype="f8"),

@@ -23,7 +23,7 @@ from kspec.runtime.libraries.lookup import library_of
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class ArrayVariable:
     """A variable of a module or of a closure.
 
     Attributes
@@ -53,8 +53,8 @@ class Variable:
 
 
 def read_also(
-    function: Any, known: tuple[Variable, ...], met: ConcreteArray
-) -> tuple[Variable, ...]:
+    function: Any, known: tuple[ArrayVariable, ...], met: ConcreteArray
+) -> tuple[ArrayVariable, ...]:
     """Return the variables that a function reads, and those that an array has come from.
 
     These are the ones that share its memory; all others if it has been computed from some.
@@ -87,11 +87,11 @@ def _view(array: Any) -> Any:
 
 
 def with_arguments(
-    function: Any, signature: inspect.Signature, variables: tuple[Variable, ...]
+    function: Any, signature: inspect.Signature, variables: tuple[ArrayVariable, ...]
 ) -> Callable[..., Any]:
     """Return a function that is given the values of variables by further keywords."""
     params = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    names: dict[str, Variable] = {}
+    names: dict[str, ArrayVariable] = {}
     for one in variables:
         name, number = one.name, 1
         while name in signature.parameters or name in names:
@@ -112,9 +112,9 @@ def with_arguments(
     return extended
 
 
-def _arrays_around(function: Any) -> list[Variable]:
+def _arrays_around(function: Any) -> list[ArrayVariable]:
     """Return the variables around a function, and those it calls, that are arrays."""
-    found: dict[tuple[int, str], Variable] = {}
+    found: dict[tuple[int, str], ArrayVariable] = {}
     pending, seen = [_inside(function)], set()
     while pending:
         one = pending.pop()
@@ -141,13 +141,13 @@ def _inside(function: Any) -> FunctionType | None:
     return None
 
 
-def _variables(function: FunctionType) -> Iterator[Variable]:
+def _variables(function: FunctionType) -> Iterator[ArrayVariable]:
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        yield Variable(name, cell)
+        yield ArrayVariable(name, cell)
     for name in dict.fromkeys(_global_names(code)):
         if name in function.__globals__:
-            yield Variable(name, function.__globals__)
+            yield ArrayVariable(name, function.__globals__)
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
@@ -165,7 +165,7 @@ class _Rebuilding:
     Parameters
     ----------
     values : mapping
-        The values by `Variable.key`.
+        The values by `ArrayVariable.key`.
     """
 
     def __init__(self, values: Mapping[tuple[int, str], Any]) -> None:

@@ -25,7 +25,7 @@ from kspec.constructors import ElementwiseKernel
 from kspec.cpp.names import name_problem
 from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError, shorten
 from kspec.fusion import types
-from kspec.fusion.call.around import Variable, read_also, with_arguments
+from kspec.fusion.call.around import ArrayVariable, read_also, with_arguments
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
 from kspec.fusion.call.rows import row_spec, where_it_fits
 from kspec.fusion.call.running import Run, Runnable
@@ -200,7 +200,7 @@ class Fused(PickledByName):
         self._programs: dict[object, Runnable] = {}
         self._arrays: set[type] = set()
         # The function with arrays around it as further arguments, and their variables.
-        self._extended: tuple[()] | tuple[Fused, tuple[Variable, ...]] = ()
+        self._extended: tuple[()] | tuple[Fused, tuple[ArrayVariable, ...]] = ()
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)

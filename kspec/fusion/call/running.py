@@ -226,7 +226,7 @@ def _sizes(value: Node, args: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _extent(dim: Dim, args: tuple[Any, ...]) -> int:
-    """Return what an extent is in this call."""
+    """Return an extent of this call."""
     return dim.size if dim.source is None else args[dim.source[0]].shape[dim.source[1]]
 
 

@@ -123,7 +123,7 @@ def roll(tracer: Tracer, a: Any, shift: Any, axis: Any = None) -> Proxy:
 
 
 def _pieces(size: int, shift: int) -> Iterator[tuple[slice, slice]]:
-    """Return where elements along an axis come from, and where they go."""
+    """Return the parts of an axis: the place of each before, and after."""
     shift %= max(size, 1)
     if not shift:
         yield slice(None), slice(None)
@@ -163,7 +163,7 @@ def diff(
 
 
 def _end(tracer: Tracer, x: Proxy, given: Any, axis: int) -> Proxy:
-    """Return what stands in front of an array or after it, with its axes."""
+    """Return the elements in front of an array or after it, with its axes."""
     end = array_of(tracer, given, "diff")
     if end.ndim:
         return end

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kspec.fusion import types
-from kspec.fusion.functions.table import FUNCTIONS, array_of, fused_function, write_outputs
+from kspec.fusion.functions.table import array_of, fused_function, write_outputs
+from kspec.fusion.functions.taking import along
 from kspec.fusion.tracing.tracer import Tracer
-from kspec.model.shapes import normalize_axes
 
 
 def _scan(
@@ -20,10 +20,7 @@ def _scan(
     function: str,
     name: str,
 ) -> Any:
-    x = array_of(tracer, a, name)
-    if axis is None:
-        x, axis = FUNCTIONS["ravel"](tracer, x), 0
-    (axis,) = normalize_axes(axis, x.ndim, name)
+    x, axis = along(tracer, array_of(tracer, a, name), axis, name)
     to = types.sum_dtype(x.value.dtype) if dtype is None else types.dtype_name(dtype)
     value = tracer.graph.scan(function, tracer.graph.cast(x.value, to), axis, to)
     return write_outputs((tracer.wrap(value),), (out,), name)
