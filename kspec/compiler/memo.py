@@ -44,7 +44,7 @@ _SCHEMA = 2
 DECIDING = ("compiler", "cpp", "include", "model", "render", "spec")
 _MODULES = ("limits.py", "pipeline.py")
 _LIBRARIES = ("jinja2", "pydantic")
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = (str, int, float, complex, bool, type(None))
 
 
 def plain_copy(value: object) -> Any:

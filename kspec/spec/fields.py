@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Complex, Real
 from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -210,6 +210,8 @@ def identity_text(value: object) -> str | None:
     if not (math.isfinite(number.real) and math.isfinite(number.imag)):
         message = f"{value} has no C++ spelling; write it as text, such as '-CUDART_INF_F'"
         raise FaultError([Fault((), message)])
+    if isinstance(value, Complex) and not isinstance(value, Real):
+        return f"complex<double>({number.real}, {number.imag})"
     return str(value)
 
 

@@ -165,6 +165,12 @@ class TestEmpty:
         assert self.BROKEN(place.zeros((0, 3)), 1, out, axis=axis, keepdims=True) is out
         assert launches == []
 
+    @pytest.mark.parametrize("identity", [1 - 2j, np.complex64(1 - 2j)])
+    @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+    def test_complex_identities(self, identity: Any, dtype: str, place: ArrayDevice) -> None:
+        product = kspec.ReductionKernel("T x", "T y", "x", "a * b", "y = a", identity)
+        assert place.numpy(product(place.zeros(0, dtype))) == 1 - 2j
+
     @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (0, 0, 2)], ids=str)
     def test_nothing_reduced_is_the_post_map_of_the_identity(
         self, shape: Any, device: ArrayDevice
