@@ -82,9 +82,9 @@ _TRUTH = "kspec::ufunc::truth({0})", "kspec::ufunc::truth({1})"
 # Kinds of dtypes: b bool, i signed, u unsigned, f floating, c complex.
 _TABLE = (
     # Arithmetic. C++'s signed overflow is undefined; short unsigned factors become signed ones.
-    _ours("add", 2, "{0} + {1}", "bufc"),
+    _ours("add", 2, "{0} + {1}", "ufc"),
     _ours("subtract", 2, "{0} - {1}", "ufc"),
-    _ours("multiply", 2, "{0} * {1}", "bfc"),
+    _ours("multiply", 2, "{0} * {1}", "fc"),
     Builtin("divide", "{0} / {1}", 2),
     _ours("floor_divide", 2),
     _ours("remainder", 2),

@@ -63,6 +63,21 @@ def test_drawn_chains_are_what_python_says(place: ArrayDevice, mode: str, seed: 
     assert not wrong
 
 
+def sums_of_booleans(x, out):
+    out[0] = (x[0] > 0) + (x[1] > 0)
+    out[1] = (x[0] > 0) * (x[1] > 0) + (x[0] > 0)
+    out[2] = (x[0] > 0) + 1
+
+
+@pytest.mark.parametrize("mode", ["cuda", "numpy"])
+def test_sums_of_booleans_are_booleans(place: ArrayDevice, mode: str) -> None:
+    x, out = np.ones(2), place.zeros(3)
+    jit.rawkernel(mode=mode)(sums_of_booleans)[1, 1](place.array(x), out)
+    wanted = np.zeros(3)
+    sums_of_booleans(x, wanted)
+    np.testing.assert_array_equal(place.numpy(out), wanted)
+
+
 @jit.rawkernel()
 def defaults(x, y, o):
     o[0] = x[0] and y[0]
