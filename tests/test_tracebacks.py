@@ -57,6 +57,8 @@ ERRORS: dict[str, Callable[[], object]] = {
     "window": lambda: total.window(X, 9, axis=0),
     "raw": lambda: fill((1,), (1,), (X,)),
     "fault": lambda: fill((1,), (1,), (X, 12)),
+    "explain": lambda: fused.explain(X),
+    "to_spec": lambda: fused.to_spec(X),
     "jit": lambda: jitted((1,), (1,), (X,)),
     "jit[]": lambda: jitted[1, 1](X),
 }
@@ -68,7 +70,27 @@ def test_one_frame_of_kspec(name: str) -> None:
     for _ in range(2):
         with pytest.raises((kspec.KspecError, np.exceptions.AxisError)) as caught:
             ERRORS[name]()
-        assert frames(caught.value) == ["test_one_frame_of_kspec", "<lambda>", "kspec"]
+        assert frames(caught.value)[:3] == ["test_one_frame_of_kspec", "<lambda>", "kspec"]
+        theirs = ["fused", "helper", "kspec"] if name in ("explain", "to_spec") else []
+        assert frames(caught.value)[3:] == theirs
+
+
+NO = 'extern "C" __global__ void k(int* x) { x[0] = no; }'
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        lambda: kspec.RawKernel(NO, "k").compile(),
+        lambda: kspec.RawKernel(NO, "k").attributes,
+        lambda: kspec.RawModule(code=NO).get_function("k"),
+        lambda: kspec.RawModule(code=NO).get_global("x"),
+    ],
+)
+def test_errors_of_compilers_come_from_the_loader(compiled: Callable[[], object]) -> None:
+    with pytest.raises(kspec.CompileError) as caught:
+        compiled()
+    assert 2 <= frames(caught.value).count("kspec") <= 5
 
 
 def test_functions_of_users_stay() -> None:

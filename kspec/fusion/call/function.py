@@ -277,9 +277,13 @@ class Fused(PickledByName):
 
         Arguments as for a call; nothing is computed.
         """
-        given = self._all_arguments(args, keywords)
-        text: str = self._with_arrays_around(Fused._explanation, given)
-        return text
+        try:
+            given = self._all_arguments(args, keywords)
+            text: str = self._with_arrays_around(Fused._explanation, given)
+            return text
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def _explanation(self, args: tuple[Any, ...]) -> str:
         program = self._runnable(args).program
@@ -293,11 +297,15 @@ class Fused(PickledByName):
         and keeps rows in registers is one raw kernel, for rows as long as these and C-ordered
         arrays.
         """
-        given = self._all_arguments(args, keywords)
-        program = self._with_arrays_around(Fused._runnable, given).program
-        several = len(program.kernels) > 1  # one that takes rows of any length is better
-        rows = row_spec(program.rows) if program.rows and several else None
-        return (rows,) if rows else tuple(kernel.spec for kernel in program.all_kernels)
+        try:
+            given = self._all_arguments(args, keywords)
+            program = self._with_arrays_around(Fused._runnable, given).program
+            several = len(program.kernels) > 1  # one that takes rows of any length is better
+            rows = row_spec(program.rows) if program.rows and several else None
+            return (rows,) if rows else tuple(kernel.spec for kernel in program.all_kernels)
+        except CALL_ERRORS as error:
+            shorten(error)
+            raise
 
     def _all_arguments(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
         try:

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from kspec.errors import CompileError, LoadError, SpecializationNotBuilt, ToolNotFoundError
+from kspec.errors import (
+    CompileError,
+    KspecError,
+    LoadError,
+    SpecializationNotBuilt,
+    ToolNotFoundError,
+    shorten,
+)
 from kspec.locks import OnceMap, RecentMap
 from kspec.model.checks import AS_GPU, REVIEW, current_checks
 from kspec.model.stages import Image, RawSymbol, Specialization
@@ -123,7 +130,11 @@ class KernelLoader:
         if found is not None:
             return found
         self.watch(wanted, device)
-        return self._kernels.get_or_make(key, lambda: self._load(*key))
+        try:
+            return self._kernels.get_or_make(key, lambda: self._load(*key))
+        except KspecError as error:
+            shorten(error)
+            raise
 
     def check_captured(self, wanted: Wanted, device: Device, stream: int) -> None:
         """Refuse to compile a kernel for a stream that is being captured.
@@ -167,7 +178,11 @@ class KernelLoader:
     ) -> Image:
         """Return the image that holds a kernel; parameters and errors as for `kernel`."""
         key = (wanted, device, self._modes(wanted, device, sanitize))
-        return self._images.get_or_make(key, lambda: self._find(*key))
+        try:
+            return self._images.get_or_make(key, lambda: self._find(*key))
+        except KspecError as error:
+            shorten(error)
+            raise
 
     def sources(self) -> dict[Wanted, str]:
         """Return the CUDA source of each kernel in use, in the order of first calls.
