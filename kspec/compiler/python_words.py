@@ -37,7 +37,7 @@ _UNKNOWN = re.compile(
     r"|\u2018(\w+)\u2019 was not declared|no arguments to \u2018(\w+)\u2019"
 )
 _AMBIGUOUS = re.compile(
-    r"overloaded function \"(\w+)\" matches|call to '(\w+)' is ambiguous"
+    r"more than one instance of overloaded function \"(\w+)\"|call to '(\w+)' is ambiguous"
     r"|call of overloaded \u2018(\w+)\("
 )
 _NO_ARRAY = re.compile(
@@ -68,6 +68,7 @@ _FUNCTIONS = {
 _OPERATORS = {
     "square": "{0} * {0}",
     "reciprocal": "1 / {0}",
+    "print": r'printf("%g\n", double({0}))',
     "sign": "({0} > 0) - ({0} < 0)",
     "deg2rad": "{0} * (M_PI / 180)",
     "radians": "{0} * (M_PI / 180)",

@@ -59,6 +59,7 @@ WORDS = [
     ("x if x > 1 else 2", "x if x > 1 else 2", "x > 1 ? x : 2"),
     ("max(x if x else 1.0, x)", "x if x else 1.0", "x ? x : 1.0"),
     ("x is not 2", "is not", "!="),
+    ("x; print(x)", "print(x)", r'printf("%g\n", double(x))'),
 ]
 
 
@@ -123,6 +124,12 @@ def test_reductions(field: str, text: str, message: str, target: str) -> None:
     assert message in str(error) and str(error).startswith(f"<op.{field}>")
     assert "instantiation" not in str(error) and "permissive" not in str(error)
     assert str(error).count("error: ") == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("text", ["y = pow(x)", "y = round(x, 2)", "y = fmod(x, 2, 3)"])
+def test_wrong_numbers_of_arguments_are_not_types(text: str, target: str) -> None:
+    assert "write" not in str(error_of(target, operation=text))
 
 
 def test_a_call_of_a_package_says_its_dtype() -> None:
