@@ -170,4 +170,4 @@ def test_a_cache_that_cannot_be_written_is_warned_of_once(toy: Path, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("kspec cannot write its cache") == 1, done.stderr
-    assert "(0 shipped, 0 cached, " in done.stdout
+    assert "(0 precompiled, 0 cached, " in done.stdout

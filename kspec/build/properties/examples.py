@@ -6,7 +6,7 @@
     got = bind_call(call, norms.l2norm)()                     # on the device `place` puts them
     worst_error(got, expected(call)) <= tolerance(call)
 
-Demonstrations and tests run every shipped kernel with these.  A `reference` is Python from the
+Demonstrations and tests run every kernel with these.  A `reference` is Python from the
 spec file and is evaluated here and nowhere else: at author time, never by a deployed package.
 """
 

@@ -33,7 +33,7 @@ from kspec.runtime.modules.provider import target_of, user_cache
 from kspec.runtime.package import GeneratedModule, load_manifest
 
 # Where an image is from.
-SHIPPED, CACHED, COMPILED = ORIGINS = ("shipped", "cached", "compiled")
+PRECOMPILED, CACHED, COMPILED = ORIGINS = ("precompiled", "cached", "compiled")
 # The host device has schedules of its own.
 _GPU_LAYOUTS = (COLUMNS, LINES, PACKS, ROWS, SHORT_LINES, TILES)
 
@@ -182,7 +182,7 @@ def warm(kernels: Sequence[Wanted]) -> Iterator[Warmed]:
     for kernel in kernels:
         try:
             if kernel.module.shipped(kernel.symbol, kernel.device) is not None:
-                yield _loaded(kernel, SHIPPED)
+                yield _loaded(kernel, PRECOMPILED)
                 continue
             if not kernel.module.compiles:
                 yield _loaded(kernel, "")  # which says what is missing
