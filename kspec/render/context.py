@@ -20,6 +20,7 @@ from kspec.dataclass import dataclass
 from kspec.model import dtypes
 from kspec.model.declaration import GeneratedDeclaration, ReductionDeclaration
 from kspec.render import parameters
+from kspec.render.dependent import as_type
 from kspec.render.dimensions import core_macro_ends, core_macros, group_names
 from kspec.render.fragments import Fragment, FragmentOrigin
 from kspec.render.layers import layers_context
@@ -446,7 +447,7 @@ def _op_template(declaration: ReductionDeclaration, bound: bool) -> tuple[str, s
 
 def _accumulator(declaration: ReductionDeclaration) -> str:
     if declaration.accumulator:
-        return declaration.accumulator
+        return as_type(declaration.accumulator)
     return parameters.as_accumulator(declaration.outputs.params[0])
 
 

@@ -47,6 +47,15 @@ def with_dependent_words(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
+def as_type(text: str) -> str:
+    """Return the same of a type.
+
+    >>> as_type("T::value_type"), as_type("float")
+    ('typename T::value_type', 'float')
+    """
+    return with_dependent_words(f"{text} a")[:-2]
+
+
 def _dependent_end(tokens: Sequence[Token], start: int) -> int:
     """Return the index after a qualified name that may depend on a type placeholder, else 0."""
     if start and tokens[start - 1].text in _NOT_BEFORE:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import kspec
-from kspec.model.stages import Specialization, Target, strided
+from kspec.model.stages import CudaSource, Specialization, Target, strided
 from kspec.pipeline import LazySource
+from kspec.render import render_file, specializations
+from kspec.spec.loader import load_specs
 from tests.compiling import compiled
 from tests.devices import ArrayDevice
 
@@ -49,3 +53,29 @@ def test_nvrtc_takes_them(operation: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     wanted = Specialization("index_type", (("T", "float32"),), strided(1), (1,))
     assert compiled(LazySource(reading(operation).spec)(wanted), Target("sm_90")).code
+
+
+def test_all_bindings_of_a_spec_file(tmp_path: Path) -> None:
+    # There the placeholders are parameters of templates, too.
+    pytest.importorskip("cuda.bindings.nvrtc")
+    (tmp_path / "parts.toml").write_text("""
+    [elementwise.part]
+    inputs    = ["T x", "raw T w"]
+    outputs   = ["float64 y"]
+    operation = "T::value_type v = x.imag(); using I = decltype(w)::index_t; y = v * w[(I)i].real()"
+    types     = { T = ["complex64", "complex128"] }
+
+    [reduction.total]
+    inputs      = ["T x"]
+    outputs     = ["float64 y"]
+    map         = "(T::value_type)x.imag()"
+    reduce      = "a + b"
+    post_map    = "T::value_type v = a; y = v"
+    identity    = "0"
+    reduce_type = "T::value_type"
+    types       = { T = ["complex64"] }
+    """)
+    (file,) = load_specs(tmp_path, tmp_path)
+    names = tuple(one.name_expression for spec in file.specs for one in specializations(spec))
+    source = CudaSource("parts.cu", render_file(file), names)
+    assert set(compiled(source, Target("sm_90")).symbols) == set(names)
