@@ -78,7 +78,7 @@ def test_commas_inside_templates() -> None:
         ("n", "n", "needs a type and a name"),
         ("const n", "const n", "needs a type and a name"),
         ("unsigned int", "int", "C\\+\\+ keyword"),
-        ("float& r", "&", "not references"),
+        ("float& r", "&", "not a reference"),
         ("float *x y", "float *x", "not a C type"),
         ("float x[2][3]", "float x[2][3]", "needs a type and a name"),
         ("float (*f)(int)", "float (*f)(int)", "needs a type and a name"),

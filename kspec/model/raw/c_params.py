@@ -129,7 +129,10 @@ def _type_of(text: str, left: list[Token], outer: list[Token]) -> str:
     offset, end = left[0].start, left[-1].end
     reference = next((token for token in outer if token.text in ("&", "&&")), None)
     if reference is not None:
-        message = "kernels take values and pointers, not references"
+        message = (
+            "a declared parameter is a value or a pointer, not a reference; "
+            "let the kernel take a pointer"
+        )
         raise SignatureSyntaxError(message, text, reference.start)
     ignored = {token.start for token in outer if token.text in _IGNORED}
     words = [token for token in left if token.start not in ignored]

@@ -430,7 +430,7 @@ class TestParams:
             ("double* out, int", "needs a type and a name"),
             ("double* x, int x", "two parameters are called 'x'"),
             ("T* x, int n", r"T\* x: the type of a parameter of one kernel is known"),
-            (["double& x"], "not references"),
+            (["double& x"], "not a reference"),
         ],
     )
     def test_what_is_no_declaration(self, params: Any, message: str) -> None:
