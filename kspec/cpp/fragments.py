@@ -160,6 +160,18 @@ def dangling_operator(text: str) -> int:
     return last.start if last.text[-1] in _OPERATORS else -1
 
 
+def has_subscripts(fragment: str) -> bool:
+    """Return whether a fragment indexes something, or declares an array; a lambda does neither.
+
+    >>> has_subscripts("f(x)[0]"), has_subscripts("y = [=] { return x; }")
+    (True, False)
+    """
+    return any(
+        token.text == "[" and (before.kind == "word" or before.text in _CLOSES)
+        for before, token in itertools.pairwise(code_of(fragment))
+    )
+
+
 def takes_address(name: str, fragment: str) -> bool:
     """Return whether a fragment may take the address of `name`; ``x & name`` looks alike.
 

@@ -49,6 +49,8 @@ class _Generated:
     updates : tuple of str
         Outputs that begin with their old values, so that calls must give them: they are read before
         they are set, or there is no operation.
+    subscripts : bool
+        A text indexes an array of its own, or a pointer.
     """
 
     name: str
@@ -60,6 +62,7 @@ class _Generated:
     numbers: tuple[str, ...] = field(default=(), kw_only=True)
     sizes: Sizes = field(default=(), kw_only=True)
     updates: tuple[str, ...] = field(default=(), kw_only=True)
+    subscripts: bool = field(default=False, kw_only=True)
 
     @property
     def params(self) -> Signature:

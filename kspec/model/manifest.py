@@ -284,7 +284,7 @@ def declaration_data(kernel: Declaration) -> dict[str, Any]:
     # What most kernels have not is left out.
     rare = ["counts", "single", "backward", "forward", "numbers", "indexers"]
     rare += ["windows", "sizes", "adjoint", "samples", "forms", "forms_only", "joins"]
-    rare += ["counted", "strict_keys", "sums", "updates", "loads_outputs"]
+    rare += ["counted", "strict_keys", "sums", "updates", "loads_outputs", "subscripts"]
     rare += ["raw_views"] if isinstance(kernel, ReductionDeclaration) else []
     for name in rare:
         if not data.get(name, True):

@@ -40,6 +40,9 @@ _UNDEFINED = (
     "unreachable",
     "vla-bound",
 )
+# Each access against the variable that it is computed from, before the compiler uses up what is
+# undefined: it would leave out a write past a local array that nothing reads.
+_OBJECTS = "object-size"
 # Checks of the shadow memory that kspec/host/rt/shadow.h keeps, inline; stacks and variables get
 # room between arrays.
 _SHADOW_OFFSET = 0x100000000000  # that of kspec/host/include/kspec_host/abi.h
@@ -123,11 +126,18 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
         For reviews, with a g++ that cannot leave functions out.
     """
     flags: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
     if "undefined" in modes:
-        flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1", f"-fsanitize={','.join(_UNDEFINED)}")
+        flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1",)
+        checked += _UNDEFINED
+    if REVIEW not in modes and any(mode in modes for mode in ("bounds", *_ACCESS_MODES)):
+        flags += ("-DKSPEC_HOST_CHECK_OBJECTS=1",)
+        checked += (_OBJECTS,)
+    if checked:
+        flags += (f"-fsanitize={','.join(checked)}",)
         if kind != "gcc":
-            flags += (f"-fno-sanitize-trap={','.join(_UNDEFINED)}",)
-        flags += (f"-fsanitize-recover={','.join(_recoverable())}",)
+            flags += (f"-fno-sanitize-trap={','.join(checked)}",)
+        flags += (f"-fsanitize-recover={','.join(_recoverable(checked))}",)
     if "bounds" in modes:
         flags += (*_BOUNDS_FLAGS, *(_BOUNDS_GCC if kind == "gcc" else _BOUNDS_CLANG))
     if any(mode in modes for mode in _ACCESS_MODES):
@@ -160,9 +170,9 @@ def link_flags(modes: tuple[str, ...]) -> tuple[str, ...]:
     return (*_HEAP_LINK, *(_ACCESS_LINK if checks_access else ()))
 
 
-def _recoverable() -> list[str]:
+def _recoverable(checked: tuple[str, ...]) -> list[str]:
     """Return the checks whose handlers may return; ours never do, but they have simpler names."""
-    return [name for name in _UNDEFINED if name not in ("return", "unreachable")]
+    return [name for name in checked if name not in ("return", "unreachable")]
 
 
 def major_version(identity: str) -> int:

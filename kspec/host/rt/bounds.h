@@ -497,16 +497,21 @@ static void consider_all(Nearest* nearest, const Worker* worker) {
   pthread_mutex_unlock(&buffers_mutex);
 }
 
-static void describe_bounds(Text* text, const Worker* worker, uintptr_t address) {
+static Nearest nearest_to(const Worker* worker, uintptr_t address, const Fiber* fiber) {
   Nearest nearest = {address, FAR_OFF, 0, 0, ""};
-  if (describe_null(text, address)) return;
-  const Fiber* fiber = stack_at(worker, address);
   consider_locals(&nearest, worker->current);
   if (fiber) {
     consider_stack(&nearest, fiber);
   } else {
     consider_all(&nearest, worker);
   }
+  return nearest;
+}
+
+static void describe_bounds(Text* text, const Worker* worker, uintptr_t address) {
+  if (describe_null(text, address)) return;
+  const Fiber* fiber = stack_at(worker, address);
+  const Nearest nearest = nearest_to(worker, address, fiber);
   if (nearest.distance == FAR_OFF) {
     text->add(fiber ? "address 0x%zx, on the stack of a thread"
                     : "address 0x%zx, which is in no array argument", (size_t)address);
@@ -514,6 +519,12 @@ static void describe_bounds(Text* text, const Worker* worker, uintptr_t address)
   }
   describe_offset(text, address, nearest.begin, nearest.size);
   text->add("%s (%zu bytes)", nearest.name, nearest.size);
+}
+
+// Whether an address is in something that has a name.
+static bool is_somewhere(const Worker* worker, uintptr_t address) {
+  const Nearest nearest = nearest_to(worker, address, stack_at(worker, address));
+  return address - nearest.begin < nearest.size;
 }
 
 // Memory that a kernel's loops need not check: they may write it all.

@@ -1,4 +1,6 @@
-// sanitize="undefined": turn the compiler's description of an operation into a fault.
+// What the compilers' -fsanitize=undefined family reports: the operations of sanitize="undefined",
+// and in all modes accesses beside the variable that they are computed from (object-size). Turn the
+// compiler's description into a fault.
 //
 // The layouts are those that every -fsanitize=undefined runtime is called with: a position, then
 // one or two types.
@@ -6,6 +8,7 @@
 
 #include <string.h>
 
+#include "bounds.h"
 #include "check_memory.h"
 #include "report.h"
 
@@ -101,14 +104,37 @@ static void describe_undefined(Text* text, int kind, const void* raw, unsigned l
   }
 }
 
+// The handler of pointers is also that of object-size: whatever is neither null nor misaligned.
+static bool is_beside_object(int kind, const void* raw, unsigned long address) {
+  if (kind != UNDEFINED_POINTER || !address) return false;
+  unsigned char alignment_log = ((const UndefinedPointerData*)raw)->alignment_log;
+  return !(address & ((1ul << alignment_log) - 1));
+}
+
+static void describe_beside(Text* text, const Worker* worker, const UndefinedPointerData* data,
+                            unsigned long address) {
+  text->add("%s of %s at ", data->access == 1 ? "write" : "read", data->type->name);
+  if (worker->job->bounds && !is_somewhere(worker, address)) {
+    describe_bounds(text, worker, address);
+  } else {
+    text->add("address 0x%lx, outside of the variable that it is computed from", address);
+  }
+}
+
 static void service_undefined(Caller caller, int kind, const void* data, unsigned long first,
                               unsigned long second) {
   const UndefinedPosition* position = (const UndefinedPosition*)data;
+  bool beside = is_beside_object(kind, data, first);
   char message[512];
   Text text(message, sizeof message);
-  describe_undefined(&text, kind, data, first, second);
+  if (beside) {
+    describe_beside(&text, caller.worker, (const UndefinedPointerData*)data, first);
+  } else {
+    describe_undefined(&text, kind, data, first, second);
+  }
   Site site = {position->file ? position->file : "?", (int)position->line};
-  fail_thread(caller.worker, caller.thread, site, "undefined-behaviour", "%s", message);
+  fail_thread(caller.worker, caller.thread, site,
+              beside ? "illegal-address" : "undefined-behaviour", "%s", message);
 }
 
 }  // namespace kspec_host

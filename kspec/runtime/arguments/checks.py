@@ -89,7 +89,7 @@ def modes_of_call(
 
 
 def _follows_pointers(declaration: GeneratedDeclaration) -> bool:
-    if getattr(declaration, "in_place", False) or getattr(declaration, "raw_views", ()):
+    if declaration.subscripts or declaration.raw_views or getattr(declaration, "in_place", False):
         return True
     return any(param.raw or param.non_const for param in declaration.params.params)
 

@@ -133,6 +133,7 @@ class ElementwiseSpec(GeneratedSpec):
             samples=declared_samples(self.samples, self.windows, self.operation, *self.macro_texts),
             threads=GROUPS[self.threads],
             updates=self._updates(),
+            subscripts=self._has_subscripts(),
         )
 
     @property

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import Field, StrictBool, ValidationInfo
 
 from kspec.cpp.expansion import Expansion
-from kspec.cpp.fragments import identifiers, macros
+from kspec.cpp.fragments import has_subscripts, identifiers, macros
 from kspec.cpp.options import split_macros
 from kspec.cpp.preambles import indexed_axes, is_used_as_array, preamble_names
 from kspec.model.coverage import bindings_of, layout_fault
@@ -119,6 +119,10 @@ class GeneratedSpec(BaseSpec):
             for param in self.inputs
             if param.raw and not param.non_const and not is_used_as_array(param.name, text)
         )
+
+    def _has_subscripts(self) -> bool:
+        """Whether a text indexes an array or follows a pointer."""
+        return any(map(has_subscripts, (*self.fragments.values(), *self.macros, self.preamble)))
 
     def _with_axes(self, params: Signature) -> Signature:
         """Return parameters, with the axes of raw ones that are indexed by ``x[{j, k}]``."""

@@ -92,6 +92,7 @@ class ReductionSpec(GeneratedSpec):
             numbers=self.numbers,
             updates=updated(self.post_map, self.seen_outputs, self.expansion),
             loads_outputs=may_read(self.post_map, self.seen_outputs, self.expansion),
+            subscripts=self._has_subscripts(),
         )
 
     @property

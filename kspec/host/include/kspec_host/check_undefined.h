@@ -1,5 +1,6 @@
-// Checked builds (sanitize="undefined"): the functions that -fsanitize=bounds,shift,... calls. They
-// hand the compiler's description of the operation to the runtime (rt/check_undefined.h).
+// Checked builds: the functions that -fsanitize=object-size calls, and -fsanitize=bounds,shift,...
+// with sanitize="undefined". They hand the compiler's description of the operation to the runtime
+// (rt/check_undefined.h).
 #pragma once
 
 #define KSPEC_HANDLER(NAME, KIND, PARAMETERS, FIRST, SECOND)                                    \

@@ -29,9 +29,10 @@
 #define KSPEC_HOST_OWN __attribute__((section("kspec_own")))  // as in dialect.h
 // What compiler/host/loops writes: functions that are not instrumented.
 #if defined(__clang__)
-#define KSPEC_HOST_LOOPS static inline __attribute__((always_inline, no_sanitize("address")))
+#define KSPEC_HOST_LOOPS static inline __attribute__((always_inline, no_sanitize("address", "object-size")))
 #else
-#define KSPEC_HOST_LOOPS static inline __attribute__((always_inline, no_sanitize("kernel-address")))
+#define KSPEC_HOST_LOOPS \
+  static inline __attribute__((always_inline, no_sanitize("kernel-address,object-size")))
 #endif
 #else
 #define KSPEC_HOST_OWN
