@@ -47,9 +47,9 @@ class Checks:
     sanitize : tuple of str
         What to look for beyond the bounds of memory, sorted: ``"memory"`` (bounds, by exact
         tables), ``"race"`` (data races in shared and global memory), ``"init"`` (reads of shared
-        memory, or of an output that the call makes, before any write), ``"undefined"`` (array
-        indices, shifts, divisions, conversions, alignment, null). Alone, ``"none"``: do not even
-        check bounds. ``"bounds"`` is the default, and the same as nothing.
+        memory, or of an output that the call makes, before any write), ``"undefined"`` (signed
+        overflow, shifts, divisions, conversions, array indices, alignment, null). Alone,
+        ``"none"``: do not even check bounds. ``"bounds"`` is the default, and the same as nothing.
     order : str
         In which order threads and blocks run: ``"forward"``, ``"reverse"`` or ``"random:SEED"``.
     timeout : float or None

@@ -31,6 +31,7 @@ _REVIEW_CLANG = ("-fsanitize-coverage=trace-pc,bb,no-prune",)
 _UNDEFINED = (
     "bounds",
     "shift-exponent",
+    "signed-integer-overflow",
     "integer-divide-by-zero",
     "float-cast-overflow",
     "alignment",
@@ -128,7 +129,8 @@ def sanitize_flags(kind: str, identity: str, modes: tuple[str, ...]) -> tuple[st
     flags: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     if "undefined" in modes:
-        flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1",)
+        # What wraps around is not looked at.
+        flags += ("-DKSPEC_HOST_CHECK_UNDEFINED=1", "-fno-wrapv")
         checked += _UNDEFINED
     if REVIEW not in modes and any(mode in modes for mode in ("bounds", *_ACCESS_MODES)):
         flags += ("-DKSPEC_HOST_CHECK_OBJECTS=1",)

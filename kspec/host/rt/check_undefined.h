@@ -56,9 +56,61 @@ static void describe_index(Text* text, const UndefinedData* data, unsigned long 
             signed_value(data->other_type, index), length, name ? name + 5 : data->type->name);
 }
 
-static void describe_shift(Text* text, const UndefinedData* data, unsigned long amount) {
-  text->add("shift of a value of type %s by %lld bits", data->type->name,
-            signed_value(data->other_type, amount));
+// An integer operand. Larger ones than a register are given by their address.
+static void add_value(Text* text, const UndefinedType* type, unsigned long value) {
+  if (type->bits() > 64) {
+    text->add("a value");
+  } else if (type->is_signed()) {
+    text->add("%lld", signed_value(type, value));
+  } else {
+    text->add("%lu", value);
+  }
+}
+
+static void describe_shift(Text* text, const UndefinedData* data, unsigned long value,
+                           unsigned long amount) {
+  text->add("shift of ");
+  add_value(text, data->type, value);
+  text->add(" of type %s by %lld bits", data->type->name, signed_value(data->other_type, amount));
+}
+
+static void describe_arithmetic(Text* text, const UndefinedData* data, const char* sign,
+                                unsigned long left, unsigned long right) {
+  add_value(text, data->type, left);
+  text->add(" %s ", sign);
+  add_value(text, data->type, right);
+  text->add(" is out of range of type %s", data->type->name);
+}
+
+static void describe_division(Text* text, const UndefinedData* data, unsigned long left,
+                              unsigned long right) {
+  if (!data->type->is_integer()) {
+    text->add("division by zero");
+  } else if (signed_value(data->type, right)) {
+    describe_arithmetic(text, data, "/", left, right);
+  } else {
+    text->add("integer division by zero: ");
+    add_value(text, data->type, left);
+    text->add(" / 0");
+  }
+}
+
+static void describe_conversion(Text* text, const UndefinedData* data, unsigned long from) {
+  const UndefinedType* type = data->type;
+  double value;
+  if (type->kind == 1 && type->info == 32) {
+    float narrow;
+    memcpy(&narrow, &from, sizeof narrow);
+    value = narrow;
+  } else if (type->kind == 1 && type->info == 64) {
+    memcpy(&value, &from, sizeof value);
+  } else {
+    text->add("a value of type %s is out of range of type %s", type->name, data->other_type->name);
+    return;
+  }
+  if (value != value) value = __builtin_fabs(value);  // the sign of NaN says nothing
+  text->add("%.*g of type %s is out of range of type %s", type->info == 32 ? 9 : 17, value,
+            type->name, data->other_type->name);
 }
 
 static void describe_pointer(Text* text, const UndefinedPointerData* data, unsigned long address) {
@@ -83,12 +135,17 @@ static void describe_undefined(Text* text, int kind, const void* raw, unsigned l
         describe_index(text, data, first);
       }
       break;
-    case UNDEFINED_SHIFT: describe_shift(text, data, second); break;
-    case UNDEFINED_DIVISION: text->add("integer division by zero (or overflow)"); break;
-    case UNDEFINED_CONVERSION:
-      text->add("a value of type %s is out of range of type %s", data->type->name,
-                data->other_type->name);
+    case UNDEFINED_SHIFT: describe_shift(text, data, first, second); break;
+    case UNDEFINED_SUM: describe_arithmetic(text, data, "+", first, second); break;
+    case UNDEFINED_DIFFERENCE: describe_arithmetic(text, data, "-", first, second); break;
+    case UNDEFINED_PRODUCT: describe_arithmetic(text, data, "*", first, second); break;
+    case UNDEFINED_NEGATION:
+      text->add("-(");
+      add_value(text, data->type, first);
+      text->add(") is out of range of type %s", data->type->name);
       break;
+    case UNDEFINED_DIVISION: describe_division(text, data, first, second); break;
+    case UNDEFINED_CONVERSION: describe_conversion(text, data, first); break;
     case UNDEFINED_POINTER:
       describe_pointer(text, (const UndefinedPointerData*)raw, first);
       break;

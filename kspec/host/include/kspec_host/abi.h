@@ -65,7 +65,10 @@ enum UndefinedKind {
   UNDEFINED_VALUE,
   UNDEFINED_RETURN,
   UNDEFINED_LENGTH,
-  UNDEFINED_OVERFLOW,
+  UNDEFINED_SUM,
+  UNDEFINED_DIFFERENCE,
+  UNDEFINED_PRODUCT,
+  UNDEFINED_NEGATION,
 };
 
 // Where the shadow memory of bounds checks begins (rt/shadow.h); the compiler is told the same. High

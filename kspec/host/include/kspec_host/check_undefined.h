@@ -14,6 +14,11 @@
 KSPEC_HANDLER(out_of_bounds, UNDEFINED_INDEX, (void* data, void* index), index, 0)
 KSPEC_HANDLER(shift_out_of_bounds, UNDEFINED_SHIFT, (void* data, void* left, void* right), left,
               right)
+KSPEC_HANDLER(add_overflow, UNDEFINED_SUM, (void* data, void* left, void* right), left, right)
+KSPEC_HANDLER(sub_overflow, UNDEFINED_DIFFERENCE, (void* data, void* left, void* right), left,
+              right)
+KSPEC_HANDLER(mul_overflow, UNDEFINED_PRODUCT, (void* data, void* left, void* right), left, right)
+KSPEC_HANDLER(negate_overflow, UNDEFINED_NEGATION, (void* data, void* value), value, 0)
 KSPEC_HANDLER(divrem_overflow, UNDEFINED_DIVISION, (void* data, void* left, void* right), left,
               right)
 KSPEC_HANDLER(float_cast_overflow, UNDEFINED_CONVERSION, (void* data, void* from), from, 0)
