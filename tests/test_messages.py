@@ -12,7 +12,13 @@ from tests.projects import ROOT
 
 PAGE = (ROOT / "docs/diagnostics.md").read_text(encoding="utf-8")
 # Words with a hyphen in the host device's sources that are not kinds of faults.
-OTHERS = {"kernel-address", "read-after-write", "write-after-read", "write-after-write"}
+OTHERS = {
+    "kernel-address",
+    "object-size",
+    "read-after-write",
+    "write-after-read",
+    "write-after-write",
+}
 OTHERS |= {"interrupted", "internal-error"}  # a KeyboardInterrupt; a defect of kspec itself
 
 

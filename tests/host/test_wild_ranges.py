@@ -50,6 +50,30 @@ def test_local_arrays(sanitize: str | None) -> None:
 
 
 @MODES
+@pytest.mark.parametrize("header", ["", "#include <string.h>\n", "#include <cstring>\n"])
+def test_sizes_beside_local_arrays(header: str, sanitize: str | None) -> None:
+    bodies = [
+        "char t[16]; memset(t, 0, (size_t)-1); p[0] = t[0];",
+        "int t[2]; memset(t, 0, 9); p[0] = 1;",
+        "int t[2]; memcpy(t, p, 12); p[0] = (char)t[1];",
+        "int t[2] = {1, 2}; memcpy(p, t, 12); p[0] = 1;",
+        "int t[2] = {1, 2}; memmove(t + 1, t, 8); p[0] = (char)t[1];",
+    ]
+    heads = (f'extern "C" __global__ void k{k}(char* p) {{ ' for k in range(9))
+    text = header + "\n".join(f"{head}{body} }}" for head, body in zip(heads, bodies, strict=False))
+    module = kspec.RawModule(
+        code=f'{text}\nextern "C" __global__ void fits(char* p) '
+        "{ int t[2]; memset(t, 1, 8); memcpy(p, t, 8); memmove(p + 1, p, 3); }"
+    )
+    for k in range(len(bodies)):
+        with pytest.raises(kspec.HostFault, match=r"illegal-address.* at kernel\.cu:"):
+            module.get_function(f"k{k}")((1,), (1,), (np.zeros(64, "int8"),), sanitize=sanitize)
+    p = np.zeros(64, "int8")
+    module.get_function("fits")((1,), (1,), (p,), sanitize=sanitize)
+    assert p[:9].tolist() == [1] * 8 + [0]
+
+
+@MODES
 @pytest.mark.parametrize("count", ["(size_t)-64", "-1000", "(size_t)-1"])
 def test_sizes_that_the_compiler_knows(count: str, sanitize: str | None) -> None:
     for body in (f"memset(p, 0, {count});", f"memcpy(p, p + 8, {count});"):

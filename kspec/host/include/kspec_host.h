@@ -66,6 +66,9 @@
 #include "kspec_host/loops.h"
 #endif
 #include "kspec_host/entry.h"
+#if KSPEC_HOST_CHECK_OBJECTS
+#include "kspec_host/check_copies.h"
+#endif
 #if KSPEC_HOST_CHECK_UNDEFINED || KSPEC_HOST_CHECK_OBJECTS
 #include "kspec_host/check_undefined.h"
 #endif

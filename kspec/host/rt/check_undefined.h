@@ -178,8 +178,21 @@ static void describe_beside(Text* text, const Worker* worker, const UndefinedPoi
   }
 }
 
+[[noreturn]] static void fail_copy(Caller caller, int kind, const void* pc, unsigned long address,
+                                   unsigned long size) {
+  if (Fault* fault = begin_access_fault(caller.worker, caller.thread, pc, "illegal-address")) {
+    snprintf(fault->message, sizeof fault->message,
+             "%s of %lu bytes at address 0x%lx, more than the variable has",
+             kind == UNDEFINED_WRITE ? "write" : "read", size, address);
+    end_fault(caller.worker);
+  }
+  abort_block(caller.worker);
+}
+
 static void service_undefined(Caller caller, int kind, const void* data, unsigned long first,
                               unsigned long second) {
+  if (kind == UNDEFINED_READ || kind == UNDEFINED_WRITE)
+    fail_copy(caller, kind, data, first, second);
   const UndefinedPosition* position = (const UndefinedPosition*)data;
   bool beside = is_beside_object(kind, data, first);
   char message[512];

@@ -69,6 +69,8 @@ enum UndefinedKind {
   UNDEFINED_DIFFERENCE,
   UNDEFINED_PRODUCT,
   UNDEFINED_NEGATION,
+  UNDEFINED_READ,  // of more than a variable has; the data is where
+  UNDEFINED_WRITE,
 };
 
 // Where the shadow memory of bounds checks begins (rt/shadow.h); the compiler is told the same. High
