@@ -12,13 +12,16 @@ looked for when no image fits.
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from kspec import config
-from kspec.errors import ArgumentTypeError, ManifestError
+from kspec.errors import ArgumentTypeError, KspecError, ManifestError
 from kspec.files import read_regular, resolved
 from kspec.model import manifest
 from kspec.model.declaration import (
@@ -84,6 +87,33 @@ def _manifest_text(folder: Path) -> tuple[str, str]:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path} is damaged ({error}); run `kspec build` again") from error
+
+
+def import_generated(package: str, name: str) -> object:
+    """Return a module of a generated package.
+
+    Raises
+    ------
+    ManifestError
+        If it cannot be imported, and its text is not what ``kspec build`` wrote.
+    """
+    try:
+        return importlib.import_module(f"{package}.{name}")
+    except Exception as error:
+        spec = importlib.util.find_spec(f"{package}.{name}")
+        path = spec.origin if spec else None
+        if path is None or isinstance(error, KspecError) or is_sealed(Path(path).read_bytes()):
+            raise
+        raise ManifestError(
+            f"{path} is not as it was written (its sha256 differs): {error}; run `kspec build` "
+            "again, or install the package again"
+        ) from None
+
+
+def is_sealed(text: bytes) -> bool:
+    """Whether a generated file is as it was written: its second line has a digest of the others."""
+    _, seal, body = (*text.split(b"\n", 2), b"", b"")[:3]
+    return seal.rpartition(b" ")[2].decode(errors="replace") == hashlib.sha256(body).hexdigest()
 
 
 def open_module(file: str, stem: str) -> GeneratedModule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from kspec.build import atomic_replace
+from kspec.build.load import import_package
 from kspec.build.project import build_project
 from kspec.errors import KspecError, ManifestError
 from kspec.model import manifest
@@ -179,3 +181,35 @@ def test_a_missing_project(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
     with pytest.raises(KspecError, match="there is no folder 'specs'"):
         build_project(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["truncated", "longer", "foreign", "text"])  # others are Python
+def test_a_module_that_cannot_be_imported_says_why(built: Path, how: str) -> None:
+    path = built / "shifts.py"
+    path.write_bytes(DAMAGE[how](path.read_bytes()))
+    with pytest.raises(ManifestError) as caught:
+        _ = import_package(built).shifts
+    assert f"{path} is not as it was written (its sha256 differs): " in str(caught.value)
+    assert "run `kspec build` again" in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ["deff shift(", "shift = undefined", "1 / 0", "import \0"])
+def test_edited_modules(built: Path, line: str) -> None:
+    path = built / "shifts.py"
+    path.write_text(f"{path.read_text()}\n{line}\n")
+    with pytest.raises(ManifestError, match=r"shifts\.py is not as it was written"):
+        _ = import_package(built).shifts
+
+
+def test_errors_of_modules_that_are_as_they_were_written(built: Path) -> None:
+    (built / "manifest.json").unlink()
+    with pytest.raises(ManifestError, match="No such file"):
+        _ = import_package(built).shifts
+    path = built / "shifts.py"
+    body = "raise ZeroDivisionError\n"
+    path.write_text(f"#\n# {hashlib.sha256(body.encode()).hexdigest()}\n{body}")
+    with pytest.raises(ZeroDivisionError):
+        _ = import_package(built).shifts
+    path.unlink()
+    with pytest.raises(ModuleNotFoundError):
+        _ = import_package(built).shifts
