@@ -74,7 +74,7 @@ static unsigned calling_places(const ucontext_t* context, const Worker* worker,
     if (text.holds(*(const uintptr_t*)stack))
       places[count++] = *(const uintptr_t*)stack - 1 - text.load_address;
 #else
-  (void)context;
+  (void)context, (void)most;
 #endif
   return count;
 }
