@@ -73,6 +73,11 @@ def kernel_inside(x: Any, most: Any) -> Any:
     return y - y.mean(-1, keepdims=True), is_more
 
 
+def cumulative(x: Any, columns: Any) -> Any:
+    taken = np.take(x, columns, 1, mode="clip") * 2
+    return np.sqrt(np.cumsum(taken * taken, 1)), np.stack([taken, np.roll(taken, 1, 0)])
+
+
 _ROWS = ShapedArray("float32", (64, 1024))
 _ROW = ShapedArray("float32", (1024,))
 _HALF = ShapedArray("float16", (64, 1024))
@@ -90,4 +95,5 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[ShapedArray | str, ...]]] = 
     "black_scholes": (black_scholes, (_ROW, _ROW, _ROW, "float", "float")),
     "farthest": (farthest, (_ROWS, _ROW)),
     "kernel_inside": (kernel_inside, (_ROWS, "float")),
+    "cumulative": (cumulative, (_HALF, ShapedArray("int32", (16,)))),
 }
