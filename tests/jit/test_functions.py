@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics  # noqa: F401 - read by a kernel
 from collections.abc import Callable
 from typing import Any
 
@@ -275,6 +276,12 @@ REFUSED: dict[str, tuple[str, type[Exception], str]] = {
         "is given a name at the top level only",
     ),
     "default": ("x[0] = (lambda a=n: a)()", TypeError, "must be a constant, not int32"),
+    "default of def": (
+        "def f(a=n):\n        k = a\n        return k\n    x[0] = f()",
+        TypeError,
+        "must be a constant, not int32",
+    ),
+    "library's": ("x[0] = statistics.fmean((n, n))", TypeError, "write a Python function of it"),
     "too many": ("x[0] = (lambda a: a)(n, n)", TypeError, "<lambda>: too many positional"),
     "too early": ("x[0] = (lambda: k)()\n    k = 1", NameError, "Unbound name: k"),
     "returned": ("x[0] = lambda a: a", TypeError, "is not a number"),
@@ -298,6 +305,7 @@ def test_refused(name: str, tmp_path: Any, place: ArrayDevice) -> None:
     with pytest.raises(kind) as caught:
         run(jit.rawkernel()(space["kernel"]), place, X, 3)
     assert isinstance(caught.value, JitError) and message in str(caught.value)
+    assert len(caught.value.diagnostics) == 1
 
 
 OPERATIONS: list[Callable[..., Any]] = [

@@ -241,8 +241,9 @@ class Fused(PickledByName):
         """
         while True:
             fused, variables = self._extended or (self, ())
+            values = (*args, *[one.value() for one in variables]) if variables else args
             try:
-                return method(fused, (*args, *[one.value() for one in variables]))
+                return method(fused, values)
             except ConcreteArray as met:
                 if any(isinstance(one, Proxy) for one in args):  # it is part of another one
                     raise

@@ -15,6 +15,7 @@ from kspec.ir.types import ArrayType, BufferType, is_record
 from kspec.jit import operations, types
 from kspec.jit.scope import Scope, Stop, cpp_name, root_names
 from kspec.jit.syntax import expressions
+from kspec.jit.syntax.local_functions import assigned_names
 from kspec.jit.values import (
     Known,
     Method,
@@ -371,6 +372,5 @@ def _counts(node: ast.For, name: str) -> bool:
 
 def poison(scope: Scope, node: ast.stmt) -> None:
     """Mark the variables of a statement with a problem, so that it is told once."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            scope.variables.setdefault(one.id, None)
+    for name in assigned_names(ast.Module([node], [])):
+        scope.variables.setdefault(name, None)

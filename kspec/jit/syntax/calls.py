@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FunctionType
@@ -48,6 +49,7 @@ _MATH = {
     **{"atan2": "arctan2", "pow": "power", "erf": "erf", "erfc": "erfc"},
     **{"gamma": "gamma", "lgamma": "gammaln"},
 }
+_LIBRARIES = frozenset({"numpy", "cupy", "cupyx", "scipy"})
 # Those that return integers in Python.
 _ROUNDING = {"floor", "ceil", "trunc"}
 _NO_UFUNCS = {"erf", "erfc", "gamma", "gammaln"}
@@ -125,7 +127,7 @@ def _run(site: CallSite, function: Any) -> Value:
     if not callable(function):
         raise site.problem(TypeError, f"{describe(Known(function))} cannot be called")
     values = (*given, *named.values())
-    is_python = isinstance(function, FunctionType)
+    is_python = isinstance(function, FunctionType) and not _is_of_library(function)
     if is_python and any(one is None or isinstance(one.value, LocalFunction) for one in values):
         return site.scope.call_device(site.node, function, site.args, site.keywords)
     if None in values:
@@ -148,6 +150,12 @@ def _run(site: CallSite, function: Any) -> Value:
         message = f"{name}, called while compiling: {error}"
         raise site.problem(type(error), message) from error
     return wrapped(result)
+
+
+def _is_of_library(function: FunctionType) -> bool:
+    """Return whether a function is one of arrays, or of Python's own: not made for kernels."""
+    root = (function.__module__ or "").partition(".")[0]
+    return root in _LIBRARIES or root in sys.stdlib_module_names
 
 
 def _is_cupy_ufunc(function: Any) -> bool:
