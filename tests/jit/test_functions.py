@@ -161,6 +161,19 @@ def test_lambda_kernels(place: ArrayDevice) -> None:
     np.testing.assert_array_equal(run(kernel, place, X, threads=4), X * 2)
 
 
+def test_parameters_hide_variables(place: ArrayDevice) -> None:
+    @jit.rawkernel()
+    def kernel(x):
+        def f(a):
+            return (lambda late, by=1: late + by + a)(a)
+
+        x[0] = f(x[1])
+        late = 2
+        x[1] = f(x[2]) + late
+
+    np.testing.assert_array_equal(run(kernel, place, X)[:2], [2 * X[1] + 1, 2 * X[2] + 3])
+
+
 def test_functions_inside(place: ArrayDevice) -> None:
     @jit.rawkernel()
     def kernel(x):

@@ -78,12 +78,27 @@ def local_function(scope: Scope, node: ast.Lambda | ast.FunctionDef) -> Known:
     outer = scope.captured
     own = dict(_parameters(scope, node))
     captured = CapturedInside(outer.function, node, outer.path, outer.lines, own=own)
-    inside = assigned_names(node) | own.keys()
-    body = node.body if isinstance(node.body, list) else [node.body]
-    read = [one for part in body for one in ast.walk(part) if isinstance(one, ast.Name)]
-    free = dict.fromkeys(one.id for one in read if one.id not in inside)
     known = scope.variables.keys() | scope.local
-    return Known(LocalFunction(captured, tuple(name for name in free if name in known)))
+    return Known(LocalFunction(captured, tuple(sorted(_free_names(node) & known))))
+
+
+def _free_names(function: ast.Lambda | ast.FunctionDef) -> frozenset[str]:
+    """Return the names that a function reads and neither assigns nor has as parameters."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else []
+    pending += function.body if isinstance(function, ast.FunctionDef) else []
+    while pending:
+        one = pending.pop()
+        if isinstance(one, ast.Name):
+            found.add(one.id)
+        if isinstance(one, ast.Lambda | ast.FunctionDef):
+            found |= _free_names(one)
+            pending += one.args.defaults
+        else:
+            pending += ast.iter_child_nodes(one)
+    args = function.args
+    own = {one.arg for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+    return frozenset(found - own - assigned_names(function))
 
 
 def _parameters(
