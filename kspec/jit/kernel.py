@@ -45,6 +45,7 @@ from kspec.locks import make_lock
 from kspec.model.stages import CudaSource
 from kspec.pickling import PickledByName
 from kspec.runtime.driver.launch import LaunchOptions
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory import dtype_name
 from kspec.runtime.modules.inspection import Inspection, inspect_source, lto_ir
 from kspec.runtime.modules.loader import KernelLoader
@@ -176,6 +177,7 @@ class JitKernel(PickledByName, ViewCaller):
             block if type(block) is tuple else (block,),
         )
 
+    @untraced
     def _launch(
         self,
         grid: tuple[int, ...],
@@ -193,6 +195,7 @@ class JitKernel(PickledByName, ViewCaller):
             shorten(error)
             raise
 
+    @untraced
     def __call__(
         self,
         grid: tuple[int, ...],

@@ -43,6 +43,7 @@ from kspec.runtime.kernels.partial_reduction import SplitReduction, split_of
 from kspec.runtime.kernels.partials import Partial
 from kspec.runtime.kernels.reduction import ReductionCallable
 from kspec.runtime.libraries.lookup import asarray, asnumpy
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory.device_array import DeviceArray
 from kspec.sharded.calls import (
     calls_of,
@@ -57,6 +58,7 @@ from kspec.sharded.forms import apply_form
 __all__ = ["apply", "scatter"]
 
 
+@untraced
 def apply(
     kernel: Any,
     *args: Any,
@@ -121,6 +123,7 @@ def apply(
     return transposed(on_each(call, calls))
 
 
+@untraced
 def scatter(
     values: Any,
     places: Sequence[Device | str] | None = None,

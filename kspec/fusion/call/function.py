@@ -42,6 +42,7 @@ from kspec.runtime.callcache.launch_plan import ALIGNMENT
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.libraries.aliasing import Place, check_overlaps, check_writable
 from kspec.runtime.libraries.lookup import library_of
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory import ArrayView, numpy_dtype
 from kspec.spec.models import Spec
 
@@ -205,6 +206,7 @@ class Fused(PickledByName):
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
 
+    @untraced
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the function; arguments and results are its own.
 

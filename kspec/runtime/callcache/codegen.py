@@ -11,6 +11,7 @@ import functools
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -26,6 +27,7 @@ _SCALARS = (bool, int, float, complex, np.generic)
 _LOW = ALIGNMENT - 1  # bits of an address
 _ADDRESS = "{p}"
 _MAX_SHAPES = 1024  # that a function remembers
+_FILE = str(Path(__file__).with_name("<call>"))  # in the folder, by which tools know kspec's code
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ class CallType:
 @functools.lru_cache(maxsize=256)
 def compile_call(text: str) -> CodeType:
     """Return the code of a generated function; many kernels share it."""
-    return compile(text, "<kspec call>", "exec")
+    return compile(text, _FILE, "exec")
 
 
 @functools.lru_cache(maxsize=256)

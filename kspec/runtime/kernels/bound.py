@@ -18,6 +18,7 @@ from typing import Any
 
 from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.libraries.registry import Library
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory.handle import Handle
 
 
@@ -65,6 +66,7 @@ class Bound(Handle):
         if buffers is not None and not (in_full is not None and in_full()):
             buffers.spare(buffers.fresh())
 
+    @untraced
     def __call__(self) -> Any:
         """Launch the kernel.
 

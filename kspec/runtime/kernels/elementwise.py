@@ -30,6 +30,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS, GeneratedCallable
 from kspec.runtime.kernels.loop_nest import make_loop
 from kspec.runtime.libraries.lookup import overriding
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.schedules.elementwise_schedule import ElementwiseSchedule, Growth
 
@@ -66,6 +67,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
         """Whether calls return a tuple even for a single output."""
         return self._declaration.return_tuple
 
+    @untraced
     def __call__(
         self,
         a0: Any = ABSENT,
@@ -184,6 +186,7 @@ class ElementwiseCallable(GeneratedCallable[ElementwiseDeclaration]):
             shorten(error)
             raise
 
+    @untraced
     def bind(
         self,
         *args: Any,

@@ -33,6 +33,7 @@ from kspec.runtime.driver.device import gpu_of
 from kspec.runtime.driver.launch import HostOptions, Launch, LaunchOptions
 from kspec.runtime.kernels import GeneratedCallable
 from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.schedules import Axes, Strides, broadcast_strides, collapse
@@ -361,6 +362,7 @@ class FormMethod:
     def __set_name__(self, cls: type, name: str) -> None:
         self._cls, self._name = cls, name
 
+    @untraced
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         method = vars(getattr(importlib.import_module(self._module), self._owner))[self._name]
         setattr(self._cls, self._name, method)

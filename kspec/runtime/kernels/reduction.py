@@ -29,6 +29,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, Launch, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, FormMethod, is_plain, known_size
 from kspec.runtime.kernels.loop_nest import item_member, member_of, tuning_case
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.schedules import Axes, broadcast_strides, collapse
 from kspec.runtime.schedules.reductions import (
@@ -71,6 +72,7 @@ class ReductionCallable(_OtherForms):
         with_size = FormMethod("window", "WindowCallable")
         prepare_window = FormMethod("window", "WindowCallable")
 
+    @untraced
     def __call__(
         self,
         a0: Any = ABSENT,
@@ -155,6 +157,7 @@ class ReductionCallable(_OtherForms):
             shorten(error)
             raise
 
+    @untraced
     def bind(
         self,
         *args: Any,

@@ -96,5 +96,4 @@ def _call(package: str) -> str:
 
 
 def _is_inside(name: str, package: str) -> bool:
-    # Generated calls are compiled from text; their file is <kspec call>.
-    return name.startswith((f"{_KSPEC}{os.sep}", f"{package}{os.sep}", "<kspec"))
+    return name.startswith((f"{_KSPEC}{os.sep}", f"{package}{os.sep}"))

@@ -31,6 +31,7 @@ from kspec.runtime.libraries.registry import (
     Torch,
     check_no_mask,
 )
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory import ArrayView
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def overriding(values: Iterable[object]) -> Any:
     return next((value for value in values if _overrides(type(value))), None)  # type: ignore[arg-type]
 
 
+@untraced
 def asarray(
     values: Any, dtype: npt.DTypeLike | None = None, device: Device | str | None = None
 ) -> DeviceArray:
@@ -202,6 +204,7 @@ def asarray(
     return from_numpy(np.asarray(values, wanted), device)
 
 
+@untraced
 def asnumpy(array: Any) -> npt.NDArray[Any]:
     """Return a NumPy copy of an array, once everything queued on its device has run.
 

@@ -22,6 +22,7 @@ from kspec.errors import ArgumentTypeError, UnsupportedDTypeError
 from kspec.model import dtypes
 from kspec.runtime import driver
 from kspec.runtime.driver.device import HOST, Device
+from kspec.runtime.libraries.untraced import tell_torch
 from kspec.runtime.memory import ArrayView, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
@@ -185,7 +186,10 @@ class Torch(Plain):
     def recognises(self, kind: type) -> bool:
         """Whether objects of a type are tensors."""
         torch = sys.modules.get("torch")
-        return torch is not None and issubclass(kind, torch.Tensor)
+        found = torch is not None and issubclass(kind, torch.Tensor)
+        if found:
+            tell_torch()
+        return found
 
     def view(self, array: Any) -> ArrayView:
         """Return the view of the tensor."""

@@ -25,6 +25,7 @@ from kspec.runtime.callcache.codegen import ArgumentCode
 from kspec.runtime.driver.device import HOST, Device, default_device
 from kspec.runtime.driver.launch import NO_OPTIONS, HostOptions, Launch, LaunchOptions
 from kspec.runtime.libraries.array_access import access_of
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory.symbol import Symbol
 from kspec.runtime.modules import LoadedKernel
 from kspec.runtime.modules.attributes import KernelAttributes
@@ -175,6 +176,7 @@ class RawCaller(GridKernel, KernelAttributes):
         """Return the kernel as it is loaded on a device."""
         return self._loader.kernel(RawSymbol(self._expression({}, device)), device)
 
+    @untraced
     def __call__(
         self,
         grid: tuple[int, ...],

@@ -25,6 +25,7 @@ from kspec.runtime.callcache.param_buffer import ParameterBuffers
 from kspec.runtime.driver.device import HOST, Device, default_device, parse_device
 from kspec.runtime.driver.launch import LaunchOptions
 from kspec.runtime.kernels.bound import Bound
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.memory.symbol import Symbol, symbol_of
 from kspec.runtime.modules import LoadedModule
 from kspec.runtime.modules.loader import KernelLoader
@@ -192,6 +193,7 @@ class RawKernel(RawCaller):
     ) -> str:
         return self.name
 
+    @untraced
     def bind(
         self,
         grid: tuple[int, ...],

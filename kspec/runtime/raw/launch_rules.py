@@ -34,6 +34,7 @@ from kspec.model.raw.launch_rules import BUILTINS
 from kspec.model.signature import CParam
 from kspec.runtime.callcache.codegen import make_function
 from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.modules.loader import KernelLoader
 from kspec.runtime.raw.call import more_of
 from kspec.runtime.raw.call_cache import PreparedRaw
@@ -77,6 +78,7 @@ class RawFunction(RawCallable):
     def _configure(self) -> Configure:
         return make_configure(self._completion)
 
+    @untraced
     def __call__(
         self,
         grid: Sizes | None,

@@ -15,6 +15,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain, known_type
 from kspec.runtime.kernels.forms.indices import check_beside
+from kspec.runtime.libraries.untraced import untraced
 
 if TYPE_CHECKING:
     from kspec.runtime.schedules.key_schedule import KeySchedule
@@ -25,6 +26,7 @@ _OPTIONS = ("n", "deterministic")
 class ByKeyCallable(FoldingCallable):
     """A reduction kernel that can reduce by key."""
 
+    @untraced
     def by_key(
         self,
         *args: Any,

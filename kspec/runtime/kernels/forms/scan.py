@@ -19,6 +19,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.loop_nest import member_of
+from kspec.runtime.libraries.untraced import untraced
 
 if TYPE_CHECKING:
     from kspec.runtime.schedules.scan_schedule import ScanSchedule
@@ -54,6 +55,7 @@ class ScanCarry:
 class ScanCallable(FoldingCallable):
     """A reduction kernel whose elements can be scanned."""
 
+    @untraced
     def scan(
         self,
         *args: Any,

@@ -13,6 +13,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable
 from kspec.runtime.kernels.forms.indices import check_beside
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.schedules import Axes
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 class SegmentsCallable(FoldingCallable):
     """A reduction kernel that can reduce segments."""
 
+    @untraced
     def segments(
         self,
         *args: Any,

@@ -14,6 +14,7 @@ from kspec.runtime.driver.launch import NO_OPTIONS, LaunchOptions
 from kspec.runtime.kernels import CALL_ERRORS
 from kspec.runtime.kernels.folding import FoldingCallable, is_plain
 from kspec.runtime.kernels.forms.indices import check_beside, gathered
+from kspec.runtime.libraries.untraced import untraced
 from kspec.runtime.schedules import broadcast_strides
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _OPTIONS = ("size", "axis", "boundary", "step")
 class WindowCallable(FoldingCallable):
     """A reduction kernel that can reduce sliding windows."""
 
+    @untraced
     def window(
         self,
         *args: Any,
