@@ -383,7 +383,7 @@ def _begin_anew(prepared: Prepared, call: Callable[[], Any]) -> Any:
     """Make a call with new outputs, on the host device, and keep these in those of a bound one.
 
     What the kernel finds in outputs is then what it finds without checks: the zeros of items, or
-    memory that nobody has written.
+    memory that has not been written.
     """
     found = call()
     outputs = [one for one in prepared.operands if one.is_output]

@@ -226,7 +226,9 @@ class ElementwiseSpec(GeneratedSpec):
             # In a file it was forgotten: outputs would keep what is in their memory.
             yield from rules.not_empty(operation=self.operation)
         yield from rules.raw_views_exist(self.params, self.fragments)
-        yield from rules.ends_its_line(self.fragments | {"preamble": self.preamble})
+        # What follows an operation stands behind an empty line.
+        around = {name: text for name, text in self.fragments.items() if name != "operation"}
+        yield from rules.ends_its_line(around | {"preamble": self.preamble})
         if accepted(info, "inputs", "outputs", "windows", "sizes", "samples"):
             yield from self._window_faults()
         fragments = {"preamble": self.preamble, "operation": self.operation}
