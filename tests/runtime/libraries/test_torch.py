@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,14 @@ POINTERS = {
 }
 
 
+@pytest.fixture(params=["", "none"])
+def sanitize(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Repeated calls have plans on the host only where nothing is checked."""
+    with kspec.checking(sanitize=request.param):
+        yield request.param
+
+
+@pytest.mark.usefixtures("sanitize")
 @pytest.mark.parametrize("pointers", POINTERS)
 def test_raw_kernels_write_behind_pointers_that_are_not_const(place: str, pointers: str) -> None:
     params, expected = POINTERS[pointers]
