@@ -80,6 +80,27 @@ def test_loops_with_one_name(place: ArrayDevice, dtype: str) -> None:
 
 
 @jit.rawkernel()
+def leaves_inner_loops(x):
+    for j in (1, 4, 2):
+        for i in range(3):
+            if i == j:
+                break
+            x[0] += j
+        k = 0
+        while k < 5:
+            k += 1
+            if k == j:
+                continue
+            x[1] += k
+
+
+def test_inner_loops_of_loops_over_tuples_are_left(place: ArrayDevice) -> None:
+    x = place.zeros(2, np.int32)
+    leaves_inner_loops[1, 1](x)
+    assert place.numpy(x).tolist() == [17, 38]
+
+
+@jit.rawkernel()
 def transpose(x, y):
     j, i = jit.grid(2)
     if i < x.shape[0] and j < x.shape[1]:

@@ -1,8 +1,8 @@
 // NumPy's ufuncs where C++'s operators and CUDA's functions have other results, or none.
 //
 // Arguments have the dtypes of a loop of NumPy's, which for all but comparisons, ldexp and clip
-// means one type; results have the loop's output type. float16 and bfloat16 compute in float and
-// round once. Only the types that occur need their headers, in any order.
+// means one type; results have the loop's output type. Floats of 8 and 16 bits compute in float
+// and round once. Only the types that occur need their headers, in any order.
 #pragma once
 
 #include "kspec/floor_divide.cuh"
@@ -10,8 +10,8 @@
 class float16;
 class bfloat16;
 template <class Real> class complex;
-
 namespace kspec {
+template <class Format> class Float8;
 namespace ufunc {
 
 template <class Number> constexpr bool is_integer = true;  // bool among them
@@ -20,6 +20,7 @@ template <> constexpr bool is_integer<double> = false;
 template <> constexpr bool is_integer<float16> = false;
 template <> constexpr bool is_integer<bfloat16> = false;
 template <class Real> constexpr bool is_integer<complex<Real>> = false;
+template <class Format> constexpr bool is_integer<Float8<Format>> = false;
 
 template <class Integer> constexpr bool is_signed = Integer(-1) < Integer(0);
 template <> constexpr bool is_signed<bool> = false;
@@ -28,6 +29,7 @@ template <> constexpr bool is_signed<bool> = false;
 template <class Number> struct Working { typedef Number type; };
 template <> struct Working<float16> { typedef float type; };
 template <> struct Working<bfloat16> { typedef float type; };
+template <class Format> struct Working<Float8<Format>> { typedef float type; };
 template <class Number> using Work = typename Working<Number>::type;
 
 // Signed overflow is undefined, and compilers use that: x + 1 > x is true for them. Unsigned
@@ -365,6 +367,13 @@ template <class Number> __device__ inline Number spacing(Number value) {
   Real x = value, infinity = Real(1) / Real(0);
   if (!isfinite(x)) return x - x;
   return (Real)nextafter(value, Number(x < 0 && !spaces_upwards<Number> ? -infinity : infinity)) - x;
+}
+
+// Of 8-bit floats, with the sign of zero; NaN where there is no next number.
+template <class Format> __device__ inline Float8<Format> spacing(Float8<Format> value) {
+  const unsigned bits = value.to_bits();
+  const float x = value, next = Float8<Format>::from_bits((unsigned char)(bits + 1)), zero = 0;
+  return bits % 128 == 127 ? zero / zero : next - x;
 }
 
 template <class Number, class Integer>

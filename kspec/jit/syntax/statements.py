@@ -7,7 +7,7 @@ the ones behind it are looked at too.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kspec.ir.control import (
@@ -154,11 +154,9 @@ def _for(scope: Scope, node: ast.For) -> None:
 
 def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
     """Repeat the body for each item: their types may differ."""
-    for word in ast.walk(node):
-        if isinstance(word, ast.Break | ast.Continue):
-            raise scope.problem(
-                word, NotImplementedError, "break and continue in a loop over a tuple"
-            )
+    word = next(_jumps(node.body), None)
+    if word is not None:
+        raise scope.problem(word, NotImplementedError, "break and continue in a loop over a tuple")
     for item in items:
         target = node.target
         if isinstance(target, ast.Tuple) and isinstance(item, Known):
@@ -170,6 +168,17 @@ def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
             else:
                 assignments.assign(scope, one, value, node.iter)
         build_block(scope, node.body)
+
+
+def _jumps(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Yield what leaves or continues the loop that statements are in, not one inside of them."""
+    for node in nodes:
+        if isinstance(node, ast.Break | ast.Continue):
+            yield node
+        elif isinstance(node, ast.For | ast.While):
+            yield from _jumps(node.orelse)
+        else:
+            yield from _jumps(ast.iter_child_nodes(node))
 
 
 def _pairs(target: ast.expr, item: Value) -> list[tuple[ast.expr, Value]]:
