@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kspec.dataclass import dataclass
 from kspec.errors import ArgumentTypeError
-from kspec.model.dimensions import core_names
 from kspec.model.signature import CParam, Param, Signature
 
 if TYPE_CHECKING:
@@ -191,6 +190,10 @@ class ElementwiseDeclaration(_Generated):
     @property
     def given_sizes(self) -> Sizes:
         """The integer placeholders that calls give by name: arguments do not decide them."""
+        if not self.sizes:
+            return ()
+        from kspec.model.dimensions import core_names
+
         decided = core_names(self.inputs)
         return tuple(one for one in self.sizes if one[0] not in decided)
 

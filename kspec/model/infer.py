@@ -31,7 +31,6 @@ from kspec.model.declaration import (
     GeneratedDeclaration,
     ReductionDeclaration,
 )
-from kspec.model.dimensions import bind_core, core_shape, core_signature, split_core
 from kspec.model.shapes import (
     Shape,
     broadcast_shapes,
@@ -217,6 +216,8 @@ def bound_sizes(
     """
     if not declaration.has_core:
         return given
+    from kspec.model.dimensions import bind_core, core_signature
+
     given_outputs = zip(declaration.outputs, outputs, strict=bool(outputs))
     arguments = [
         *((param, one.shape) for param, one in zip(declaration.inputs, inputs, strict=True)),
@@ -231,6 +232,10 @@ def output_shapes(
     declaration: GeneratedDeclaration, shape: tuple[Any, ...], sizes: BoundSizes = ()
 ) -> tuple[tuple[Any, ...], ...]:
     """Return the shape of each output, given that without core dimensions, and the sizes."""
+    if not declaration.has_core:
+        return (shape,) * len(declaration.outputs)
+    from kspec.model.dimensions import core_shape
+
     known, name = dict(sizes), declaration.name
     return tuple((*shape, *core_shape(name, param, known)) for param in declaration.outputs)
 
@@ -335,6 +340,14 @@ def _check_textures(
             )
 
 
+def _before_core(where: str, param: Param, shape: Shape) -> Shape:
+    if not param.core:
+        return shape
+    from kspec.model.dimensions import split_core
+
+    return split_core(where, param, shape)[0]
+
+
 def loop_shape(
     declaration: GeneratedDeclaration,
     inputs: Sequence[Abstract],
@@ -353,7 +366,7 @@ def loop_shape(
         *zip(declaration.outputs, outputs, strict=bool(outputs)),
     ]
     found = {
-        param.name: split_core(declaration.name, param, one.shape)[0]
+        param.name: _before_core(declaration.name, param, one.shape)
         for param, one in pairs
         if one.shape is not None and not param.raw
     }
