@@ -1,0 +1,1 @@
+"""Kernels drawn as people write them; see `__main__`."""
