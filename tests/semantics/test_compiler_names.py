@@ -53,13 +53,12 @@ template <class A> struct same<A, A> { static constexpr bool value = true; };
 static_assert(same<int64_t, long long>::value && same<uint64_t, unsigned long long>::value, "");
 static_assert(same<std::uint64_t, uint64_t>::value && same<size_t, unsigned long>::value, "");
 static_assert(same<decltype(INT64_C(1)), int64_t>::value, "");
-static_assert(same<decltype(UINT64_MAX), uint64_t>::value, "");
 typedef long long int64_t;
 typedef unsigned int uint32_t;
 extern "C" __global__ void k(uint64_t* x, int64_t* y) {
   unsigned long long old = atomicAdd(&x[0], 5);
   if (threadIdx.x) return;
-  x[1] = min(x[1], 40ull); x[2] = max(x[2], UINT64_MAX); x[3] = __shfl_sync(1u, x[3], 0) + old % 5;
+  x[1] = min(x[1], 40ull); x[2] = max(x[2], uint64_t(UINT64_MAX)); x[3] = __shfl_sync(1u, x[3], 0) + old % 5;
   y[0] = max(y[0], INT64_C(-7)); y[1] = min(y[1], 3ll); atomicMin(&y[2], INT64_MIN); y[3] = __ldg(&y[3]) + 1;
 }
 """

@@ -64,6 +64,7 @@ _FLAGS = (
     "-fno-strict-aliasing",
     "-fno-delete-null-pointer-checks",  # an access through null must fault, not vanish
     "-fsigned-char",
+    "-U_FORTIFY_SOURCE",  # some compilers define it: copies are checked by our own functions
     "-fno-math-errno",
     "-falign-loops=32",  # a short one may take twice the time where it crosses a line of the cache
     "-fno-finite-loops",  # a kernel that hangs must hang, so that it can be stopped and named

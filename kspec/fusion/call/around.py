@@ -64,8 +64,8 @@ def read_also(
     FusionError
         If there are none.
     """
-    keys = {one.key for one in known}
-    others = {one: _view(one.value()) for one in _arrays_around(function) if one.key not in keys}
+    unread = with_all_arrays(function, known)[len(known) :]
+    others = {one: _view(one.value()) for one in unread}
     view = _view(met.array)
     if view is not None:
         low, high = view.bounds
@@ -79,6 +79,12 @@ def read_also(
     if not others:
         raise FusionError(str(met)) from None
     return (*known, *others)
+
+
+def with_all_arrays(function: Any, known: tuple[ArrayVariable, ...]) -> tuple[ArrayVariable, ...]:
+    """Return the variables that a function reads, and all others around it that are arrays."""
+    keys = {one.key for one in known}
+    return (*known, *[one for one in _arrays_around(function) if one.key not in keys])
 
 
 def _view(array: Any) -> Any:

@@ -23,9 +23,16 @@ import numpy as np
 
 from kspec.constructors import ElementwiseKernel
 from kspec.cpp.names import name_problem
-from kspec.errors import ArgumentTypeError, FusionError, OverlapError, SpecError, shorten
+from kspec.errors import (
+    ArgumentTypeError,
+    FusionError,
+    KspecError,
+    OverlapError,
+    SpecError,
+    shorten,
+)
 from kspec.fusion import types
-from kspec.fusion.call.around import ArrayVariable, read_also, with_arguments
+from kspec.fusion.call.around import ArrayVariable, read_also, with_all_arrays, with_arguments
 from kspec.fusion.call.overlaps import Overlaps, first_of_same, may_overlap, overlapping, views_of
 from kspec.fusion.call.rows import row_spec, where_it_fits
 from kspec.fusion.call.running import Run, Runnable
@@ -250,6 +257,11 @@ class Fused(PickledByName):
                 if any(isinstance(one, Proxy) for one in args):  # it is part of another one
                     raise
                 more = read_also(self.func, variables, met)
+            except TypeError as error:  # of CuPy's functions, which ask their array before a proxy
+                more = with_all_arrays(self.func, variables)
+                ours = isinstance(error, KspecError) or any(isinstance(one, Proxy) for one in args)
+                if ours or more == variables:
+                    raise
             extended = with_arguments(self.func, self._signature, more)
             made = Fused(extended, self.name, *self.made_of()[2:])
             self._extended = made, more

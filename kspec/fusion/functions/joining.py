@@ -106,7 +106,8 @@ def roll(tracer: Tracer, a: Any, shift: Any, axis: Any = None) -> Proxy:
     if axis is None:
         flat: Proxy = FUNCTIONS["ravel"](tracer, x)
         return tracer.wrap(tracer.graph.reshape(roll(tracer, flat, shift, 0).value, x.value.sizes))
-    axes = normalize_axes(tuple(np.atleast_1d(axis).tolist()), x.ndim, "roll")
+    # An axis may be there twice.
+    axes = [normalize_axes(int(one), x.ndim, "roll")[0] for one in np.atleast_1d(axis)]
     shifts = [0] * x.ndim
     if np.ndim(shift) > 1 or np.ndim(axis) > 1:
         raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")

@@ -197,6 +197,8 @@ class Slot:
     def _take_integer(self, value: Any, data: bytes) -> bytes:
         row, size, number = self.row, self.size, int(value)
         if row is not None and row.kind in "fc":
+            if number == 0:  # which has the same bytes
+                return bytes(row.itemsize)
             raise self._refused(_named(value), advice=_converted(value, row))
         if self.is_pointer and (isinstance(value, bool) or len(data) != _ADDRESS):
             raise self._refused(_named(value), advice="an array, an address or None")
@@ -254,7 +256,7 @@ class Slot:
 def integer_format(format: str, dtype: str, size: int) -> str | None:
     """Return the format of `struct` that packs integers of one type into a parameter.
 
-    It raises for those that do not fit. There is none for bools, and for structs of such sizes.
+    It raises for those that do not fit. There is none for floats, bools and structs of such sizes.
 
     Parameters
     ----------
@@ -265,6 +267,8 @@ def integer_format(format: str, dtype: str, size: int) -> str | None:
     size : int
         Its bytes.
     """
+    if dtype and dtypes.lookup(dtype).kind in "fc":  # 0 fits, and no other
+        return None
     if format == "?":
         return f"?{size - 1}x" if size > 1 else "?"
     letter = _LETTERS.get(size)

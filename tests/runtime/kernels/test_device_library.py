@@ -154,9 +154,9 @@ def test_atomics_of_the_preamble_are_preferred(place: ArrayDevice) -> None:
 
 
 def test_atomics_that_do_not_exist_do_not_compile(place: ArrayDevice) -> None:
-    kernel = ElementwiseKernel("int8 x", "raw int8 y", "atomicMax(&y[0], x)", "no_atomic")
+    kernel = ElementwiseKernel("complex64 x", "raw complex64 y", "atomicMax(&y[0], x)", "no_atomic")
     with pytest.raises(kspec.CompileError, match="atomicMax"):
-        kernel(place.zeros(1, "int8"), place.zeros(1, "int8"))
+        kernel(place.zeros(1, "complex64"), place.zeros(1, "complex64"))
 
 
 @pytest.mark.parametrize(

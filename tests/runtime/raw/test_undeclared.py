@@ -110,6 +110,16 @@ class TestOtherKinds:
             with pytest.raises(kspec.ArgumentTypeError, match=f"^k: argument 0 is {message}"):
                 store(ctype)((1,), (1,), (value, place.zeros(1)))
 
+    @pytest.mark.parametrize("ctype", ["float", "double"])
+    def test_zero_is_zero(self, ctype: str, place: ArrayDevice) -> None:
+        kernel = store(ctype)
+        for _ in range(3):
+            out = place.array([5.0], "float32" if ctype == "float" else "float64")
+            kernel((1,), (1,), (0, out))
+            assert place.numpy(out)[0] == 0
+            with pytest.raises(kspec.ArgumentTypeError, match="a Python int, but the parameter"):
+                kernel((1,), (1,), (1, out))
+
     @pytest.mark.parametrize("ctype", ["int", "float", "long long", "double", "short"])
     def test_arrays_for_numbers(self, ctype: str, place: ArrayDevice) -> None:
         for shape in ((), (1,), (3,)):
