@@ -63,6 +63,8 @@ def draw(random: np.random.Generator) -> str:
     if kind == "float" and "uniform" not in flags:
         types |= {name: pick(random, FLOATS) for name in "zu"}
     body = statements(random, leaves, "uniform" in flags, kind)
+    if kind == "int" and "uniform" not in flags and "bits(" in "".join(body.lines):
+        types |= {n: "int64" for n in "zu" if types[n] not in INTEGERS}
     if body.worst.size > 3e4:  # float16 has no such numbers
         types |= {n: "float32" for n in "zu" if types[n] == "float16"}
     given = ", ".join([*names, "w"] if "raw" in flags else names)
@@ -80,6 +82,11 @@ def draw(random: np.random.Generator) -> str:
     ]
     if any("quotient" in line for line in body.lines):
         text[3:3] = ["def quotient(a, b):", "    return (a - np.fmod(a, b)) // b"]
+    if any("bits(" in line for line in body.lines):
+        text[3:3] = [
+            "def bits(a):  # int64 and uint64 would meet in float64",
+            "    return a.astype('int64') if a.dtype.kind in 'iub' else a",
+        ]
     if "uniform" in flags:
         text.append(f"    P = {WIDE[kind]}")
         text.append(f"    {given}, = (get(a).astype(P) for a in ({given},))")

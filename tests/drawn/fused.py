@@ -32,7 +32,8 @@ EXACT = (
     "A // 3", "A % 4", "A // (abs(B) + 1)", "A % (abs(B) + 1)", "A // B", "A % B", "np.fmod(A, B)", "np.floor(A)", "np.ceil(A)", "np.trunc(A)", "np.rint(A)", "np.around(A)", "np.sign(A)", "A & B", "A | B", "A ^ B", "A << 2", "A >> 1", "~A",
     "A.astype(np.int32)", "A.astype(np.int64)", "A.astype(np.int8)", "A.astype(bool)", "A.argmax(X)", "A.argmin(-1)", "A.any(X)", "A.all(X)", "np.count_nonzero(A, axis=-1)", "C.sum(X)", "C * A", "C + C", "C.any()", "np.all(C)", "np.gcd(A, B)", "np.lcm(A, B)", "A.astype(np.uint8)", "np.signbit(A)", "np.heaviside(A, 0.5)", "np.floor_divide(A, 2)", "np.remainder(A, 3)", "np.left_shift(A, 1)", "np.isclose(A, B)", "np.invert(A)",
 )
-WRITES = ("A += B", "A -= B", "A *= 2", "A *= B", "A[...] = B", "np.add(A, B, out=A)", "np.multiply(A, 2, out=A)", "A += 1", "np.negative(A, out=A)", "np.copyto(A, B)", "A.T[...] = B", "A[::-1] -= B", "np.maximum(A, B, out=A)")
+# GPUs and CPUs convert floats that an integer type has no number for to other ones.
+WRITES = ("A += B", "A -= B", "A *= 2", "A *= B", "A[...] = abs(B) % 8", "np.add(A, B, out=A)", "np.multiply(A, 2, out=A)", "A += 1", "np.negative(A, out=A)", "np.copyto(A, B)", "A.T[...] = abs(B) % 8", "A[::-1] -= B", "np.maximum(A, B, out=A)")
 AXES = ("axis=-1", "axis=0", "axis=-1, keepdims=True", "axis=-1, keepdims=True", "axis=0, keepdims=True", "axis=(0, 1)", "keepdims=True")
 # fmt: on
 
@@ -265,9 +266,7 @@ def draw(random: np.random.Generator) -> str:
     ]
     if random.random() < 0.15:
         returned.append(
-            pick(
-                random, ("x", returned[0], "3", "s", "x.ndim", "x.shape[-1] + 1", "s + 1", "x.size")
-            )
+            pick(random, ("x", returned[0], "3", "s", "x.ndim", "x.ndim + 1", "s + 1", "x.size"))
         )
     options = pick(random, ("", "", ", round_each=True"))
     body = [(target, text) for target, text, *_ in lines]

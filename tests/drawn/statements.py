@@ -80,7 +80,7 @@ def statements(random, leaves: list[Expression], uniform: bool, kind: str) -> Bo
     form = pick(random, ["plain"] * 4 + ["if", "two", "accumulate", "continue", "switch"])
     c, py = condition(random, [leaf for leaf in leaves if leaf.leaf])
     if form == "if":
-        lines = [f"z = np.where({py}, {e1.py}, {e2.py})"]
+        lines = [f"z = np.where({py}, bits({e1.py}), bits({e2.py}))"]
         return Body(f"if ({c}) z = {e1.c}; else z = {e2.c}", lines, worst)
     if form == "two":
         return Body(f"z = {e1.c}; u = {e2.c}", [f"z, u = {e1.py}, {e2.py}"], worst, "zu")
@@ -88,10 +88,10 @@ def statements(random, leaves: list[Expression], uniform: bool, kind: str) -> Bo
         grown = e1._replace(error=e1.error + e1.size + 1)
         return Body(f"z += {e1.c}", [f"z = 1 + {e1.py}"], grown, reads=True)
     if form == "continue":
-        lines = [f"z = np.where({py}, 1, {e1.py})"]
+        lines = [f"z = np.where({py}, 1, bits({e1.py}))"]
         return Body(f"if ({c}) continue; z = {e1.c}", lines, e1, reads=True)
     if form == "switch":
         cases = f"case 0: z = {e1.c}; break; case 1: {{ z = {e2.c}; break; }} default: z = 3;"
-        chosen = f"[i % 3 == 0, i % 3 == 1], [{e1.py}, {e2.py}]"
+        chosen = f"[i % 3 == 0, i % 3 == 1], [bits({e1.py}), bits({e2.py})]"
         return Body(f"switch (i % 3) {{ {cases} }}", [f"z = np.select({chosen}, 3)"], worst)
     return Body(f"z = {e1.c}", [f"z = {e1.py}"], e1)
