@@ -30,6 +30,7 @@ _SPAN = re.compile(r"`((?:kspec|make|pip|pytest|python) [^`\n]+)`")
 SKIPPED = {
     r"git clone ": "a clone of this repository, from the network",
     r"pip install '(?:\./)?kspec\[": "kspec itself, from the network",
+    r"wheels|pip wheel --no-deps \./": "the reader's checkout of kspec; tests/packaging builds a wheel of this one",
     r"make ": "makes an environment of its own from the network; .ci/run runs them",
     r"python -m benchmarks": "takes minutes on a GPU; tests/benchmarks runs its parts",
     r"gdb |\(gdb\)": "a debugger waits for somebody who types",

@@ -11,6 +11,7 @@ The Python constructors come through the first, `kspec.spec.loader` through the 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -70,6 +71,15 @@ def build_spec(
     raise error_for(str(fields.get("name", "kernel")), faults, fields, arguments or {})
 
 
+def _sets_outputs(model: type[BaseSpec], fields: Mapping[str, Any]) -> bool:
+    """Return whether a text sets what is given as outputs, which are right then."""
+    text = fields.get(_POSITIONAL[model.kind][-2 if model.kind == "elementwise" else -3])
+    if not isinstance(text, str):
+        return False
+    names = re.findall(r"(\w+)(?:\[[^]]*\])?\s*(?:,|'|$)", str(fields.get("outputs")))
+    return any(re.search(rf"\b{name}\s*(?:\(.*?\)\s*)?=(?!=)", text) for name in names)
+
+
 def _in_order(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the values of positional arguments in the one order in which they are a spec.
 
@@ -77,7 +87,7 @@ def _in_order(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any
     """
     names = _POSITIONAL[model.kind]
     given = [fields[name] for name in names]
-    tried = {repr(given)}
+    tried, sets = {repr(given)}, _sets_outputs(model, fields)
     for source, target in itertools.permutations(range(len(given)), 2):
         swapped, moved = [*given], [*given]
         swapped[source], swapped[target] = given[target], given[source]
@@ -87,6 +97,8 @@ def _in_order(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any
             if repr(values) in tried:
                 continue
             tried.add(repr(values))
+            if sets and ordered["outputs"] != fields["outputs"]:
+                continue
             spec = check_spec(model, {**fields, **ordered})[0]
             if spec is not None and _is_meant(spec):
                 return ordered

@@ -513,8 +513,11 @@ static void describe_bounds(Text* text, const Worker* worker, uintptr_t address)
   const Fiber* fiber = stack_at(worker, address);
   const Nearest nearest = nearest_to(worker, address, fiber);
   if (nearest.distance == FAR_OFF) {
-    text->add(fiber ? "address 0x%zx, on the stack of a thread"
-                    : "address 0x%zx, which is in no array argument", (size_t)address);
+    const bool impossible = (uintptr_t)((intptr_t)(address << 16) >> 16) != address;
+    text->add(fiber        ? "address 0x%zx, on the stack of a thread"
+              : impossible ? "address 0x%zx, which no memory can have: the index is far out of bounds"
+                           : "address 0x%zx, which is in no array argument",
+              (size_t)address);
     return;
   }
   describe_offset(text, address, nearest.begin, nearest.size);

@@ -70,6 +70,7 @@ static unsigned calling_places(const ucontext_t* context, const Worker* worker,
   uintptr_t stack = (uintptr_t)context->uc_mcontext.gregs[REG_RSP] & ~(uintptr_t)7;
   if (!fiber) return count;
   uintptr_t begin = (uintptr_t)fiber->stack + page_bytes(), end = begin + STACK_BYTES;
+  if (stack < begin) stack = begin;  // it has overflown
   for (unsigned i = 0; i < 512 && count < most && stack >= begin && stack < end; i++, stack += 8)
     if (text.holds(*(const uintptr_t*)stack))
       places[count++] = *(const uintptr_t*)stack - 1 - text.load_address;

@@ -55,9 +55,9 @@ __device__ inline void roll_items(const Op& op, int size, int elements, Acc* all
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
       const int at = own + c, next = at + 1 + done;
-      if (takes && next < chunks)
+      if (takes && next + width <= chunks)
         between[c] = done ? op._reduce(between[c], totals[next]) : totals[next];
-      if (at + width < chunks) longer[at] = op._reduce(totals[at], totals[at + width]);
+      if (at + 2 * width <= chunks) longer[at] = op._reduce(totals[at], totals[at + width]);
     }
     if (takes) done += width;
     Acc* const read = totals;
@@ -67,7 +67,8 @@ __device__ inline void roll_items(const Op& op, int size, int elements, Acc* all
   }
   if (apart > 1)
 #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c) across[c] = op._reduce(between[c], across[c]);
+    for (int c = 0; c < CHUNKS; ++c)
+      if (own + c + apart < chunks) across[c] = op._reduce(between[c], across[c]);
   const auto join = [&](const auto& exists) {
 #pragma unroll
     for (int j = 0; j < ITEMS; ++j) {

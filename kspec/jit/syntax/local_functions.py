@@ -7,11 +7,12 @@ function around them, as these are when it is called.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
 
+from kspec.dataclass import dataclass
 from kspec.jit.capture import Captured
 from kspec.jit.scope import Scope
 from kspec.jit.values import Known, Value, describe
@@ -19,7 +20,7 @@ from kspec.jit.values import Known, Value, describe
 _KINDS = inspect.Parameter
 
 
-@dataclass
+@dataclasses.dataclass
 class CapturedInside(Captured):
     """A function in the body of another one, whose globals and closure are its own.
 
@@ -29,7 +30,7 @@ class CapturedInside(Captured):
         Its parameters.
     """
 
-    own: Mapping[str, inspect.Parameter] = field(default_factory=dict)
+    own: Mapping[str, inspect.Parameter] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -171,7 +171,7 @@ def _for_tuple(scope: Scope, node: ast.For, items: Sequence[Value]) -> None:
 
 
 def _jumps(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
-    """Yield what leaves or continues the loop that statements are in, not one inside of them."""
+    """Yield the jumps of the loop that statements are in, not those of loops inside of them."""
     for node in nodes:
         if isinstance(node, ast.Break | ast.Continue):
             yield node
