@@ -11,7 +11,6 @@ The Python constructors come through the first, `kspec.spec.loader` through the 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,10 +18,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from kspec.cpp.assignment import never_assigns
 from kspec.cpp.fragments import identifiers
-from kspec.errors import SpecError
+from kspec.errors import SignatureSyntaxError, SpecError, UnknownTypeError
 from kspec.spec.base import BaseSpec
 from kspec.spec.faults import Fault, error_for, faults_of, refused_fields
+from kspec.spec.parser import parse_signature
 
 # Fields in the order of the constructors' parameters.
 _POSITIONAL = {
@@ -74,10 +75,12 @@ def build_spec(
 def _sets_outputs(model: type[BaseSpec], fields: Mapping[str, Any]) -> bool:
     """Return whether a text sets what is given as outputs, which are right then."""
     text = fields.get(_POSITIONAL[model.kind][-2 if model.kind == "elementwise" else -3])
-    if not isinstance(text, str):
+    given: Any = fields["outputs"]
+    try:
+        outputs = parse_signature(given if isinstance(given, str) else ", ".join(given))
+    except (SignatureSyntaxError, UnknownTypeError, TypeError):
         return False
-    names = re.findall(r"(\w+)(?:\[[^]]*\])?\s*(?:,|'|$)", str(fields.get("outputs")))
-    return any(re.search(rf"\b{name}\s*(?:\(.*?\)\s*)?=(?!=)", text) for name in names)
+    return any(not never_assigns(name, str(text)) for name in outputs.names)
 
 
 def _in_order(model: type[BaseSpec], fields: Mapping[str, Any]) -> dict[str, Any] | None:
