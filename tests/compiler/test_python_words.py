@@ -1,4 +1,4 @@
-"""What Python authors write first in CUDA text: each error says what to write, and that compiles."""
+"""Python in CUDA text: each error says what to write instead, and the tests compile it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from tests.drawn.parts import COMPLEX, FLOATS, INTS, array, head, pick, shape
+from tests.drawn.arguments import COMPLEX, FLOATS, pick
+from tests.drawn.arguments import INTEGERS as INTS
+from tests.drawn.parts import array, head, shape
 
 REAL = (*INTS, *FLOATS)
 NARROW = ("float16", "bfloat16")

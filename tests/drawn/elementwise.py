@@ -27,7 +27,7 @@ def promoted(dtype: str) -> str:
 
 
 def drawn_leaves(random, names: list[str], types: dict, first: str, flags: set) -> list[Expression]:
-    """Return what expressions are made of; placeholders have the types of `first`."""
+    """Return the leaves of expressions; placeholders have the types of `first`."""
     kinds = {name: first if kind == "T" else kind for name, kind in types.items()}
     size = {n: 6.0 if kind in FLOATS + COMPLEX else 10.0 for n, kind in kinds.items()}
     leaves = [Expression(n, n, promoted(kinds[n]), size[n]) for n in names]

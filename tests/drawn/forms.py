@@ -4,7 +4,9 @@ import re
 
 import numpy as np
 
-from tests.drawn.parts import COMPLEX, FLOATS, INTS, array, extent, head, pick, shape
+from tests.drawn.arguments import COMPLEX, FLOATS, pick
+from tests.drawn.arguments import INTEGERS as INTS
+from tests.drawn.parts import array, extent, head, shape
 
 REAL = (*INTS, *FLOATS)
 MATRIX = """struct M { unsigned v[N][N]; };

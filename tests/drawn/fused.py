@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tests.drawn.parts import array, extent, head, pick
+from tests.drawn.arguments import pick
+from tests.drawn.parts import array, extent, head
 
 # fmt: off
 FLOATS = ("float16", "float32", "float64")
@@ -39,7 +40,7 @@ AXES = ("axis=-1", "axis=0", "axis=-1, keepdims=True", "axis=-1, keepdims=True",
 
 
 def inner(a: Any, b: Any) -> Any:
-    """Return what the fused function of this name does."""
+    """Return ``a * 2 - b``, as the fused function of this name does."""
     return a * 2 - b
 
 

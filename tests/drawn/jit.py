@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from tests.drawn.parts import INTS, array, extent, head, pick
+from tests.drawn.arguments import INTEGERS as INTS
+from tests.drawn.arguments import pick
+from tests.drawn.parts import array, extent, head
 
 # (N) elements, (B) threads of a block, (G) blocks, (T) dtype; `x` and `y` are arrays of N elements of T
 PROGRAMS = (

@@ -6,27 +6,20 @@ Programs begin with `HEAD`, which has what the texts name.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+
+from tests.drawn.arguments import pick
 
 HEAD = """import ml_dtypes  # NumPy's "bfloat16"
 rng = np.random.default_rng({seed})
 def wide(x): return x.astype({{"f": "f8", "V": "f8", "c": "c16", "u": "u8"}}.get(x.dtype.kind, "i8"))
 """
-INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-COMPLEX = ("complex64", "complex128")
 
 
 def head(random: np.random.Generator) -> str:
     """Return the first lines of a program."""
     return HEAD.format(seed=random.integers(10**6))
-
-
-def pick(random: np.random.Generator, items: Sequence[Any]) -> Any:
-    """Return one of the items."""
-    return items[int(random.integers(len(items)))]
 
 
 def extent(random: np.random.Generator, most: int, zero: float = 0.03) -> int:

@@ -65,7 +65,7 @@ def test_views_and_results_of_them(device: ArrayDevice) -> None:
 
 
 def test_they_change_in_place(device: ArrayDevice) -> None:
-    """What is written into an array is read by the next call; the function may write, too."""
+    """The next call reads new elements of an array; the function may write to it, too."""
     here, memory = device.array(np.zeros(3)), np.zeros(3)
 
     def total(x: Any) -> Any:

@@ -193,7 +193,7 @@ def test_scanned(function: Function, device: ArrayDevice) -> None:
 
 
 def test_written_to(device: ArrayDevice) -> None:
-    """What is read at other places is what an argument was before."""
+    """Elements read at other places are those that an argument had before."""
 
     def shift(y: Any) -> None:
         y[...] = np.roll(y, 1, 0) + np.take(y, [0], 1) - y
